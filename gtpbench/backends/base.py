@@ -1,0 +1,332 @@
+"""The Backend protocol: narrow, queue-based, the same for real hardware and for a model of it.
+
+A backend lives in one rank's process. Unless a method says *local*, every rank of the worker set calls it, in the same
+order and with the same arguments (*collective*). Work is enqueued on queues and runs in order on each; a backend
+without asynchronous queues runs it before the call returns.
+
+Shapes are counts of elements; every buffer is one-dimensional and contiguous.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Literal, Protocol
+
+from gtpbench.backends import BACKENDS
+from gtpbench.collectives import DataKind, ReduceOp, Reference
+from gtpbench.errors import UnsupportedError, UsageError
+
+PoolKind = Literal["plain", "registered", "window"]
+
+
+class Exchange(Protocol):
+    """Small values between the processes of a run: rendezvous, allocation digests, turns, results.
+
+    Keys are namespaced by the caller; a key is set once.
+    """
+
+    def set(self, key: str, value: bytes) -> None:
+        """Publish a value. Local."""
+
+    def wait(self, key: str, *, timeout_s: float) -> bytes:
+        """Block without using the CPU until `key` is set, and return its value. Local.
+
+        Raises:
+            StageTimeout: not set in time; the message names the key.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankContext:
+    """What a backend is opened with."""
+
+    rank: int
+    num_ranks: int
+    local_rank: int
+    local_size: int
+    node: int
+    num_nodes: int
+    set_id: int
+    exchange: Exchange
+    timeout_s: float
+    mark: Callable[[int], None] = field(default=lambda _: None)
+    """Told the number of each operation as it is entered, for the watchdog. Costs well under a microsecond."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a backend can do; constant after `open`."""
+
+    pools: frozenset[PoolKind]
+    dtypes: frozenset[str]
+    reduce_ops: frozenset[ReduceOp]
+    capture: bool
+    asynchronous: bool
+    coalescing: Literal["grouped", "emulated"]
+    process_group: str
+    """Implementation, for the record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """A contiguous run of elements in a pool. Slicing shares storage."""
+
+    dtype: str
+    count: int
+    offset: int
+    """Elements from the start of the allocation; for windows equal on every rank."""
+    allocation: int
+    """Number of the allocation in its pool, in order of `alloc` calls."""
+    pool: PoolKind
+    handle: Any
+    """The backend's own view of exactly these elements."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """Outcome of comparing a buffer with its reference."""
+
+    num_wrong: int
+    num_checked: int
+    max_error: float
+    sum_squared_error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSeen:
+    """One kernel or copy node of a timed object."""
+
+    name: str
+    grid: int | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """Evidence counters at one moment, local to the rank: bytes sent by the node's interfaces (on one rank a node),
+    peers' mappings present. Differences of two witnesses bound what happened between them."""
+
+    counters: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryState:
+    """Bytes of this rank: in buffers, of those registered, and free on the device (None on a shared host)."""
+
+    buffers_bytes: int
+    registered_bytes: int
+    free_bytes: int | None
+    num_communicators: int
+    num_windows: int
+    num_pools: int
+
+
+class Backend(ABC):
+    """One rank's way to move bytes. Use as a context manager; `close` may be called twice."""
+
+    name: str
+
+    def __init__(self, context: RankContext) -> None:
+        """Keep the context; nothing is opened. Local."""
+        self.context = context
+
+    def __enter__(self) -> "Backend":
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Life
+
+    @abstractmethod
+    def open(self) -> None:
+        """Meet the other ranks and make the communicator. Collective.
+
+        Raises:
+            StageTimeout: not all ranks came.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Deregister, free, leave: registrations before buffers before communicators. Collective when open."""
+
+    @abstractmethod
+    def capabilities(self) -> Capabilities:
+        """What this backend can do. Local."""
+
+    # Memory
+
+    @abstractmethod
+    def alloc(self, count: int, *, dtype: str, pool: PoolKind) -> Buffer:
+        """A buffer of `count` elements. Collective in order and size for registered and window pools.
+
+        Raises:
+            UnsupportedError: no such pool or dtype here.
+        """
+
+    @abstractmethod
+    def slice(self, buffer: Buffer, start: int, count: int) -> Buffer:
+        """Elements [start, start + count) of a buffer, sharing its storage. Local."""
+
+    @abstractmethod
+    def register(self, pool: PoolKind) -> float:
+        """Register everything allocated in the pool so far, once; no allocation in it may follow. Collective.
+
+        Before anything is registered, the order and sizes of allocations are compared across ranks.
+
+        Returns:
+            Microseconds it took on this rank; 0 for the plain pool.
+
+        Raises:
+            RunError: ranks allocated differently; names the first rank and allocation that differ.
+        """
+
+    @abstractmethod
+    def release(self, pool: PoolKind) -> float:
+        """Deregister and free everything in the pool, so that it can be filled anew. Collective.
+
+        Returns:
+            Microseconds of deregistration on this rank.
+        """
+
+    @abstractmethod
+    def memory(self) -> MemoryState:
+        """Accounting of this rank. Local."""
+
+    # Data
+
+    @abstractmethod
+    def fill(self, buffer: Buffer, *, seed: int, kind: DataKind, start: int = 0) -> None:
+        """Write this rank's generated data, elements [start, start + count) of the pattern. Local."""
+
+    @abstractmethod
+    def poison(self, buffer: Buffer) -> None:
+        """Overwrite with a value no result has (NaN, or 0xA5 in whole-number types). Local."""
+
+    @abstractmethod
+    def check(self, buffer: Buffer, reference: Reference, *, tolerance: float) -> CheckResult:
+        """Compare with the fp64 reference; |difference| over `tolerance`, or NaN, is wrong. Local."""
+
+    @abstractmethod
+    def flip(self, buffer: Buffer, index: int) -> None:
+        """Change one element, for tests of `check`. Local."""
+
+    # Queues and time
+
+    @abstractmethod
+    def queue(self, name: str, *, high_priority: bool = False) -> Any:
+        """The queue with this name, made at first use. Local."""
+
+    @abstractmethod
+    def record(self, queue: Any) -> Any:
+        """An event at the queue's present end. Local."""
+
+    @abstractmethod
+    def wait(self, queue: Any, event: Any) -> None:
+        """Later work on `queue` starts after `event`. Local."""
+
+    @abstractmethod
+    def elapsed_us(self, start: Any, end: Any) -> float:
+        """Microseconds between two events that have happened. Local."""
+
+    @abstractmethod
+    def host_sync(self, queue: Any) -> None:
+        """Block the host until the queue is empty. Local."""
+
+    @abstractmethod
+    def barrier(self, queue: Any) -> None:
+        """Line the ranks up on the queue with as little skew as the backend can. Collective."""
+
+    @property
+    @abstractmethod
+    def alignment(self) -> str:
+        """What `barrier` uses, for the record."""
+
+    # Work
+
+    @abstractmethod
+    def all_gather(self, send: Buffer, recv: Buffer, *, queue: Any) -> None:
+        """recv = the ranks' `send` in rank order; recv.count = G x send.count. In place: send is recv's own part."""
+
+    @abstractmethod
+    def reduce_scatter(self, send: Buffer, recv: Buffer, *, op: ReduceOp, queue: Any) -> None:
+        """recv = part `rank` of the ranks' `send`, reduced; send.count = G x recv.count. In place: recv is send's
+        own part."""
+
+    @abstractmethod
+    def all_reduce(self, buffer: Buffer, *, op: ReduceOp, queue: Any) -> None:
+        """Reduce in place over all ranks."""
+
+    @abstractmethod
+    def all_to_all(
+        self,
+        send: Buffer,
+        recv: Buffer,
+        *,
+        send_splits: Sequence[int] | None = None,
+        recv_splits: Sequence[int] | None = None,
+        queue: Any,
+    ) -> None:
+        """Part p of `send` goes to rank p; parts of `recv` come in rank order. Splits in elements, equal when None."""
+
+    @abstractmethod
+    def coalesce(self, queue: Any) -> AbstractContextManager[None]:
+        """Collectives issued inside form one group where the backend can, else run in order (`emulated`)."""
+
+    @abstractmethod
+    def gemm(self, m: int, n: int, k: int, *, dtype: str, queue: Any) -> None:
+        """An m x k by k x n matrix product on scratch operands made at first use. Local."""
+
+    @abstractmethod
+    def attention(self, *, tokens: int, heads: int, head_dim: int, dtype: str, queue: Any) -> None:
+        """Causal self-attention over `tokens` on scratch operands. Local."""
+
+    @abstractmethod
+    def touch(self, num_bytes: int, *, queue: Any) -> None:
+        """An element-wise pass that reads and writes `num_bytes` of scratch. Local."""
+
+    @abstractmethod
+    def capture(self, work: Callable[[], None], *, queue: Any) -> Any:
+        """Record `work` once; returns an object whose `replay()` enqueues it.
+
+        Raises:
+            UnsupportedError: the backend cannot capture.
+        """
+
+    # Evidence
+
+    @abstractmethod
+    def observe(self, replay: Any) -> tuple[KernelSeen, ...]:
+        """Kernel rows of a captured object. Local.
+
+        Raises:
+            UnsupportedError: the backend runs no kernels.
+        """
+
+    @abstractmethod
+    def witness(self) -> Witness:
+        """Evidence counters now. Local, outside timed intervals."""
+
+    @abstractmethod
+    def wire_bytes(self, collective: str, total_bytes: int) -> int:
+        """Bytes this rank sends for one operation of the algorithm used here. Local."""
+
+
+def open_backend(name: str, context: RankContext) -> Backend:
+    """The backend registered under `name`, not yet opened.
+
+    Raises:
+        UsageError: no such backend.
+        UnsupportedError: registered, but not implemented in this version.
+    """
+    if name not in BACKENDS:
+        raise UsageError(f"unknown backend {name!r}: one of {', '.join(BACKENDS)}")
+    target = BACKENDS[name].target
+    if target is None:
+        raise UnsupportedError(f"backend {name} is not part of this version", code="not_implemented")
+    module, _, attribute = target.partition(":")
+    backend: Backend = getattr(import_module(module), attribute)(context)
+    return backend

@@ -1,0 +1,133 @@
+"""The scenario: what the user asks for. TOML files and flags build the same object.
+
+Values are frozen and strict; a key that is not here is an error. `auto` values are resolved by
+`gtpbench.scenario.resolve` before planning, so that a saved scenario replays the same plan.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from gtpbench.arms import arm_named
+from gtpbench.collectives import CollectiveName, ReduceOp, dtype_named
+from gtpbench.errors import UsageError
+from gtpbench.units import parse_size
+
+SCENARIO_SCHEMA_VERSION = 1
+
+BackendChoice = Literal["auto", "cpu", "gloo", "cpu_window", "nccl_torch", "nccl_direct", "standin"]
+Placement = Literal["out_of_place", "in_place"]
+ClockChoice = Literal["auto", "host", "graph", "stream", "both"]
+
+
+def _size(value: Any) -> Any:
+    return parse_size(value) if isinstance(value, str) else value
+
+
+def _canonical_dtype(value: str) -> str:
+    return dtype_named(value).name
+
+
+def _known_arm(value: str) -> str:
+    return arm_named(value).name
+
+
+def _to_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _as_value_errors(check: Any) -> Any:
+    def wrapped(value: Any) -> Any:
+        try:
+            return check(value)
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+
+    return wrapped
+
+
+SizeBytes = Annotated[int, BeforeValidator(_as_value_errors(_size)), Field(gt=0)]
+DTypeName = Annotated[str, AfterValidator(_as_value_errors(_canonical_dtype))]
+ArmName = Annotated[str, AfterValidator(_as_value_errors(_known_arm))]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class CollectiveWorkload(_Model):
+    """A sweep of stand-alone collectives: every combination of the lists below is a case."""
+
+    kind: Literal["collective"] = "collective"
+    collectives: Annotated[tuple[CollectiveName, ...], BeforeValidator(_to_tuple), Field(min_length=1)]
+    """`all_gather`, `reduce_scatter`."""
+    sizes: Annotated[tuple[SizeBytes, ...], BeforeValidator(_to_tuple), Field(min_length=1)] | Literal["auto"] = "auto"
+    """Total bytes as nccl-tests counts them; auto: 64KiB to 256MiB by 4, on CPU to 16MiB."""
+    dtypes: Annotated[tuple[DTypeName, ...], BeforeValidator(_to_tuple), Field(min_length=1)] = ("bf16",)
+    """Element types."""
+    placements: Annotated[tuple[Placement, ...], BeforeValidator(_to_tuple), Field(min_length=1)] = ("out_of_place",)
+    """Out of place, in place, or both as separate cases."""
+    op: ReduceOp = "sum"
+    """Reduction of reduce-scatter. Megatron pre-scales and sums, so `sum` is what it runs."""
+
+
+class Measure(_Model):
+    """How it is measured."""
+
+    clock: ClockChoice = "auto"
+    """`graph` and `stream` on GPUs (auto: both, side by side); `host` on CPU ranks."""
+    hot: bool = False
+    """Use one buffer again and again instead of rotating over more than the caches hold."""
+    launches: Annotated[int, Field(ge=1, le=1000)] = 1
+    """Starts of all worker sets; the unit of replication."""
+    blocks: Annotated[int, Field(ge=2, le=1000)] = 10
+    """Timed blocks of every case and arm in a launch, in alternation with the other arms."""
+    iters: Annotated[int, Field(ge=1)] | None = None
+    """Timed iterations of every case and arm in a launch; without it the time budget decides."""
+    warmup: Annotated[int, Field(ge=1)] = 3
+    """Iterations of the warm-up block after each switch of arms."""
+    time_budget_s: Annotated[float, Field(gt=0)] = 10.0
+    """Seconds of timed blocks per launch, used up unless `iters` is given."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of block order, case order and data."""
+
+
+class Timeouts(_Model):
+    """Seconds each stage may take before the watchdog ends the set."""
+
+    start_s: Annotated[float, Field(gt=0)] = 120.0
+    rendezvous_s: Annotated[float, Field(gt=0)] = 60.0
+    registration_s: Annotated[float, Field(gt=0)] = 60.0
+    warmup_s: Annotated[float, Field(gt=0)] = 60.0
+    blocks_s: Annotated[float, Field(gt=0)] = 60.0
+    """For one block; the calibrated length of a block is added to it."""
+    proof_s: Annotated[float, Field(gt=0)] = 60.0
+    verify_s: Annotated[float, Field(gt=0)] = 120.0
+    teardown_s: Annotated[float, Field(gt=0)] = 60.0
+
+
+class Scenario(_Model):
+    """What is run, on what ranks, compared how."""
+
+    schema_version: Literal[1] = SCENARIO_SCHEMA_VERSION
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
+    """Names the output directory and the report."""
+    workload: CollectiveWorkload
+    arms: Annotated[tuple[ArmName, ...], BeforeValidator(_to_tuple), Field(min_length=1)]
+    """What is compared; the first is the baseline."""
+    backend: BackendChoice = "auto"
+    """auto: `nccl_torch` where a GPU is visible, else `cpu` (each arm's own: gloo or cpu_window)."""
+    num_ranks: Annotated[int, Field(ge=1, le=4096)] | Literal["auto"] = "auto"
+    """auto: all visible GPUs, else 2 CPU ranks; under a launcher its world size."""
+    measure: Measure = Measure()
+    timeouts: Timeouts = Timeouts()
+    functional: bool = False
+    """Paths and correctness only: fewest iterations, no ratios."""
+    allow_skip: bool = False
+    """Skipped arms do not change the exit code."""
+
+    @model_validator(mode="after")
+    def _arms_differ(self) -> Self:
+        if len(set(self.arms)) != len(self.arms):
+            raise ValueError(f"arms: {', '.join(self.arms)} names an arm twice")
+        return self

@@ -1,0 +1,72 @@
+"""Sizes, times and rates as text: the only place that converts.
+
+Sizes are binary (64KiB = 65536 bytes), rates decimal (1 GB/s = 10^9 bytes per second), stored times microseconds.
+"""
+
+import re
+
+from gtpbench.errors import UsageError
+
+_BINARY = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SIZE = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<prefix>[KMGT]?)(?P<suffix>iB|B)?\s*$", re.IGNORECASE)
+_LADDER = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size such as `64K`, `8M`, `1G` (nccl-tests' letters), `64KiB`, `8MB` or `1048576`; all binary.
+
+    Raises:
+        UsageError: not a size, or not a whole number of bytes.
+    """
+    match = _SIZE.match(text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a size: give bytes or K, M, G, KiB, MiB, GiB, for example 64K or 8MiB")
+    value = float(match["number"]) * _BINARY[match["prefix"].upper()]
+    if value != int(value):
+        raise UsageError(f"{text!r} is not a whole number of bytes")
+    return int(value)
+
+
+def format_size(size_bytes: int) -> str:
+    """The shortest exact text of a size: `8MiB`, `1.5KiB`, `37748744B`; `parse_size` reads it back to the byte."""
+    for suffix, unit in _LADDER:
+        if size_bytes >= unit:
+            text = f"{size_bytes / unit:g}"
+            if "e" not in text and float(text) * unit == size_bytes:
+                return f"{text}{suffix}"
+    return f"{size_bytes}B"
+
+
+def format_us(time_us: float) -> str:
+    """A time with three digits that matter and its unit: `8.31 us`, `4.12 ms`, `1.50 s`."""
+    for limit, factor, unit in ((1e3, 1.0, "us"), (1e6, 1e3, "ms")):
+        if abs(time_us) < limit:
+            return f"{_three_digits(time_us / factor)} {unit}"
+    return f"{_three_digits(time_us / 1e6)} s"
+
+
+def format_seconds(seconds: float) -> str:
+    """A duration for people: `0.4 s`, `42 s`, `3 min 05 s`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s"
+
+
+def gb_per_s(num_bytes: float, time_us: float) -> float:
+    """Rate in GB/s (10^9 bytes per second) of `num_bytes` moved in `time_us` microseconds."""
+    return num_bytes / time_us / 1e3
+
+
+def format_rate(rate_gb_per_s: float) -> str:
+    """A rate in GB/s with three digits that matter, without its unit: `376`, `12.4`, `0.83`."""
+    return _three_digits(rate_gb_per_s)
+
+
+def _three_digits(value: float) -> str:
+    magnitude = abs(value)
+    if magnitude >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if magnitude >= 10 else f"{value:.2f}"
