@@ -23,7 +23,7 @@ class SkipReason:
 
 def skip_reason(facts: Facts) -> SkipReason | None:
     """The first rule that applies to these facts, or None where the arm can run."""
-    for rule in _rules():
+    for rule in rules():
         if all(_holds(facts.get(name), condition) for name, condition in rule["when"].items()):
             return SkipReason(code=rule["code"], text=rule["text"].format_map(facts))
     return None
@@ -47,7 +47,8 @@ def parse_version(text: str) -> tuple[int, ...]:
 
 
 @cache
-def _rules() -> list[dict[str, Any]]:
+def rules() -> list[dict[str, Any]]:
+    """The rules as they stand in versions.toml: code, text, when."""
     text = resources.files("gtpbench").joinpath("versions.toml").read_text(encoding="utf-8")
     rules: list[dict[str, Any]] = tomllib.loads(text)["rule"]
     return rules

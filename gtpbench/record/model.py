@@ -215,7 +215,6 @@ class Execution(PlanModel):
     """Where in the run the record belongs."""
 
     run_id: str
-    launch: int
     attempt: int
     """Starts of the worker sets within the launch: above 0 after a failure."""
     set_id: int
@@ -250,6 +249,8 @@ class Record(PlanModel):
     case_digest: str
     arm_digest: str
     plan_digest: str
+    launch: Annotated[int, Field(ge=0)]
+    """Number of the launch in its folder."""
     environment_id: str | None
     """Line of environments.jsonl; None where nothing was started."""
     execution: Execution | None = None

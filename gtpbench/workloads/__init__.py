@@ -1,0 +1,1 @@
+"""What is timed: workloads drive a Backend and never import torch."""

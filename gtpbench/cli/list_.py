@@ -1,0 +1,32 @@
+"""`gtpbench list`."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Listing(StrEnum):
+    """What can be listed."""
+
+    ARMS = "arms"
+    BACKENDS = "backends"
+    COLLECTIVES = "collectives"
+    DTYPES = "dtypes"
+    SCENARIOS = "scenarios"
+    SKIPS = "skips"
+    SCHEMA = "schema"
+
+
+What = Annotated[Listing, typer.Argument(metavar="WHAT", help=f"One of: {', '.join(Listing)}.")]
+
+
+def command(what: What) -> None:
+    """List what gtpbench knows, with the file to open; `schema` prints the JSON Schemas of scenario and record.
+
+    Example: gtpbench list arms
+    """
+    from gtpbench.cli.listings import listing
+    from gtpbench.cli.output import emit
+
+    emit(listing(what.value))

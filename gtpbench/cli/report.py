@@ -1,0 +1,15 @@
+"""`gtpbench report`."""
+
+from gtpbench.cli import options as o
+
+
+def command(directory: o.RunFolderArgument, format: o.OutputFormat = o.Format.TABLE) -> None:
+    """Render a run's folder again from its results.jsonl, and print it.
+
+    Example: gtpbench report gtpbench-results/quickstart --format csv
+    """
+    from gtpbench.cli.output import emit, say
+    from gtpbench.cli.show import render
+    from gtpbench.report.render import write_reports
+
+    emit(render(write_reports(directory, warn=say), format.value))

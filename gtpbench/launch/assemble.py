@@ -1,0 +1,184 @@
+"""Builds records from what the ranks sent. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gtpbench import __version__
+from gtpbench.backends import BACKENDS
+from gtpbench.launch.attempt import Failure
+from gtpbench.measure.byte_proof import byte_proof, modelled_proof
+from gtpbench.measure.cell import RankCell
+from gtpbench.plan import Arm, Case, Plan, digest
+from gtpbench.record.model import (
+    BlockState,
+    Clock,
+    Costs,
+    Execution,
+    Origin,
+    Proof,
+    RankEvidence,
+    Reason,
+    Record,
+    Samples,
+    Traffic,
+    Verification,
+)
+from gtpbench.versions import SkipReason
+
+
+def origin_of(plan: Plan, arm: Arm) -> Origin:
+    """Where the numbers of an arm come from; an arm without a backend takes the plan's."""
+    backends = [arm.backend, *(other.backend for other in plan.arms), "gloo"]
+    origin: Origin = next(BACKENDS[name].origin for name in backends if name in BACKENDS)  # type: ignore[assignment]
+    return origin
+
+
+def skipped_record(plan: Plan, case: Case, arm: Arm, reason: SkipReason, *, launch: int, fault: str | None) -> Record:
+    """A cell that cannot run here."""
+    identity = _identity(plan, case, arm, launch=launch, environment_id=None, fault=fault)
+    return Record(status="skipped", reason=Reason(code=reason.code, text=reason.text), **identity)
+
+
+def failed_record(
+    plan: Plan,
+    case: Case,
+    arm: Arm,
+    failure: Failure,
+    *,
+    execution: Execution | None,
+    launch: int,
+    environment_id: str | None,
+    fault: str | None,
+) -> Record:
+    """A cell that was begun, or could not be begun, because of a failure."""
+    identity = _identity(plan, case, arm, launch=launch, environment_id=environment_id, fault=fault)
+    reason = Reason(code=failure.code, text=failure.text)
+    return Record(status=failure.status, reason=reason, execution=execution, **identity)
+
+
+def measured_record(
+    plan: Plan,
+    case: Case,
+    arm: Arm,
+    cells: Sequence[RankCell],
+    *,
+    execution: Execution,
+    launch: int,
+    environment_id: str,
+    fault: str | None,
+) -> Record:
+    """A cell that ran to its end; wrong data makes it `wrong_result`, without timings."""
+    verification = _verification(cells)
+    wrong = verification.num_wrong > 0
+    return Record(
+        **_identity(plan, case, arm, launch=launch, environment_id=environment_id, fault=fault),
+        status="wrong_result" if wrong else "ok",
+        reason=_wrong_data(verification) if wrong else None,
+        execution=execution,
+        samples={} if wrong else {"step.host": _timed(cells)},
+        warmup={} if wrong else {"step.host": _warmup(cells)},
+        proof=_proof(plan, case, arm, cells),
+        verification=verification,
+        traffic=Traffic(essential_bytes=cells[0].essential_bytes, wire_bytes=tuple(cell.wire_bytes for cell in cells)),
+        sides=cells[0].sides,
+        processes=tuple(cell.process for cell in cells),
+        block_states=tuple(
+            BlockState(rank=cells[0].rank, block=block, load_average=load)
+            for block, load in enumerate(cells[0].load_average)
+        ),
+        memory=tuple(cell.memory for cell in cells),
+        costs=Costs(
+            communicator_us=tuple(cell.communicator_us for cell in cells),
+            registration_us=tuple(cell.registration_us for cell in cells),
+            deregistration_us=tuple(cell.deregistration_us for cell in cells),
+        ),
+        stage_seconds={
+            stage: round(max(cell.stage_seconds.get(stage, 0.0) for cell in cells), 6)
+            for stage in sorted({name for cell in cells for name in cell.stage_seconds})
+        },
+    )
+
+
+def _identity(
+    plan: Plan, case: Case, arm: Arm, *, launch: int, environment_id: str | None, fault: str | None
+) -> dict[str, Any]:
+    """The fields every record has."""
+    return {
+        "tool_version": __version__,
+        "case_id": case.case_id,
+        "arm": arm.name,
+        "origin": origin_of(plan, arm),
+        "case": case,
+        "arm_spec": arm,
+        "case_digest": digest(case.model_dump(mode="json")),
+        "arm_digest": digest(arm.model_dump(mode="json")),
+        "plan_digest": plan.digest,
+        "launch": launch,
+        "environment_id": environment_id,
+        "test_fault": fault,
+    }
+
+
+def _wrong_data(verification: Verification) -> Reason:
+    return Reason(
+        code="wrong_data",
+        text=f"{verification.num_wrong} of {verification.num_checked} checked elements are wrong "
+        f"(largest error {verification.max_error:g}, allowed {verification.tolerance:g})",
+    )
+
+
+def _verification(cells: Sequence[RankCell]) -> Verification:
+    squares = sum(cell.rms_error**2 for cell in cells) / len(cells)
+    return Verification(
+        num_slots=cells[0].num_slots,
+        poisoned=all(cell.poisoned for cell in cells),
+        num_wrong=sum(cell.num_wrong for cell in cells),
+        num_checked=sum(cell.num_checked for cell in cells),
+        max_error=max(cell.max_error for cell in cells),
+        rms_error=squares**0.5,
+        tolerance=cells[0].tolerance,
+    )
+
+
+def _timed(cells: Sequence[RankCell]) -> Samples:
+    return Samples(
+        clock=_clock(),
+        k=cells[0].k,
+        alignment=cells[0].alignment,
+        time_us=tuple(cell.time_us for cell in cells),
+        block_start_us=tuple(cell.start_us for cell in cells),
+        block_wall_us=tuple(cell.wall_us for cell in cells),
+    )
+
+
+def _warmup(cells: Sequence[RankCell]) -> Samples:
+    return Samples(
+        clock=_clock(),
+        k=cells[0].k,
+        alignment=cells[0].alignment,
+        time_us=tuple(cell.warmup_us for cell in cells),
+        block_start_us=tuple(cell.warmup_start_us for cell in cells),
+        block_wall_us=tuple(cell.warmup_wall_us for cell in cells),
+    )
+
+
+def _clock() -> Clock:
+    """CPU ranks have one clock."""
+    return "host"
+
+
+def _proof(plan: Plan, case: Case, arm: Arm, cells: Sequence[RankCell]) -> Proof:
+    modelled = origin_of(plan, arm) == "modelled"
+    evidence = [
+        RankEvidence(
+            rank=cell.rank,
+            source="model" if modelled else "interface_bytes",
+            kernels=cell.kernels,
+            counters=cell.counters,
+        )
+        for cell in cells
+    ]
+    if modelled:
+        return modelled_proof(case, evidence)
+    wire_bytes = cells[0].essential_bytes * case.num_ranks * cells[0].operations
+    return byte_proof(case, arm, evidence, wire_bytes=wire_bytes, num_ranks=case.num_ranks)

@@ -1,0 +1,87 @@
+"""The output folder of a run: made once, appended to, never overwritten."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from gtpbench.errors import ResultsError, UsageError
+from gtpbench.plan import Plan
+from gtpbench.record import Environment, Record, append_line, read_environments, read_records, repair_torn_line
+from gtpbench.record.lines import ENVIRONMENTS, RESULTS
+from gtpbench.scenario.load import dump_scenario
+
+
+class RunFolder:
+    """Where one run's records go. Every record is on disk before the next cell begins."""
+
+    def __init__(self, path: Path, *, records: list[Record], environments: dict[str, Environment]) -> None:
+        """Use `create` or `reopen`."""
+        self.path = path
+        self.records = records
+        self.environments = environments
+
+    @classmethod
+    def create(cls, path: Path, plan: Plan) -> "RunFolder":
+        """A new folder with the resolved scenario in it.
+
+        Raises:
+            UsageError: the folder exists and holds something.
+            ResultsError: it cannot be made.
+        """
+        try:
+            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise UsageError(f"output {path} exists: choose another --out, or add launches to it with --append")
+            (path / "logs").mkdir(parents=True, exist_ok=True)
+            (path / "scenario.toml").write_text(dump_scenario(plan.scenario), encoding="utf-8")
+            (path / RESULTS).touch()
+        except OSError as error:
+            raise ResultsError(f"cannot create {path}: {error.strerror}") from error
+        return cls(path, records=[], environments={})
+
+    @classmethod
+    def reopen(cls, path: Path, plan: Plan, *, warn: Callable[[str], None]) -> "RunFolder":
+        """An existing folder, to add launches of the same plan.
+
+        Raises:
+            UsageError: the folder holds another plan.
+            ResultsError: there are no readable results.
+        """
+        for name in (RESULTS, ENVIRONMENTS):
+            repair_torn_line(path / name, warn=warn)
+        records = read_records(path / RESULTS, warn=warn)
+        other = next((record for record in records if record.plan_digest != plan.digest), None)
+        if other is not None:
+            raise UsageError(
+                f"--append: {path} holds plan {other.plan_digest}, this run is plan {plan.digest} "
+                f"(another scenario or version); use another --out and `gtpbench merge`"
+            )
+        (path / "logs").mkdir(exist_ok=True)
+        return cls(path, records=records, environments=read_environments(path / ENVIRONMENTS, warn=warn))
+
+    @property
+    def next_launch(self) -> int:
+        """Number of the first launch to come."""
+        return max((record.launch + 1 for record in self.records), default=0)
+
+    def add_record(self, record: Record) -> None:
+        """Append.
+
+        Raises:
+            ResultsError: it could not be written.
+        """
+        append_line(self.path / RESULTS, record)
+        self.records.append(record)
+
+    def add_environment(self, environment: Environment) -> None:
+        """Append.
+
+        Raises:
+            ResultsError: it could not be written.
+        """
+        append_line(self.path / ENVIRONMENTS, environment)
+        self.environments[environment.environment_id] = environment
+
+    def close(self) -> None:
+        """Drop the log folder if no rank said anything. May be called twice."""
+        logs = self.path / "logs"
+        if logs.is_dir() and not any(logs.iterdir()):
+            logs.rmdir()

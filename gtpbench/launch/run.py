@@ -1,0 +1,304 @@
+"""A run on one node: launches, attempts after failures, and every cell's record. No torch here."""
+
+import os
+import secrets
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Protocol
+
+from gtpbench.errors import ExitCode, RunError, UsageError
+from gtpbench.launch.assemble import failed_record, measured_record, skipped_record
+from gtpbench.launch.attempt import Attempt, Failure, Finished, Interrupted, Live
+from gtpbench.launch.faults import VARIABLE as FAULT_VARIABLE
+from gtpbench.launch.pipes import Message
+from gtpbench.launch.place import Place
+from gtpbench.launch.probe import host_facts
+from gtpbench.launch.results import RunFolder
+from gtpbench.measure.cell import RankCell
+from gtpbench.plan import Plan, Skips, WorkerSet
+from gtpbench.record.environment import Environment, Library, RankPlace
+from gtpbench.record.model import Execution, Record
+from gtpbench.schedule import block_rounds, case_order, turns
+
+MAX_FAILURES_PER_ARM = 2
+"""An arm that failed this often in a launch is not tried again in it: its cells get the last failure."""
+
+
+class Observer(Protocol):
+    """What a run tells whoever watches it."""
+
+    def warn(self, text: str) -> None:
+        """One line about something that went wrong but does not end the run."""
+
+    def progress(self, *, done: int, total: int, text: str) -> None:
+        """Turns done of all turns of the run, and what is running."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """One node's part of a run. `folder` is None on nodes that do not write."""
+
+    plan: Plan
+    skipped: Skips
+    place: Place
+    folder: RunFolder | None
+    scratch: Path
+    """Where rank logs go."""
+    command: tuple[str, ...]
+    conclude: Callable[[list[Record]], ExitCode]
+    """Called on the deciding node with all records when the last launch is done; gives the exit code."""
+    observer: Observer
+    run_id: str = field(default_factory=lambda: secrets.token_hex(6))
+    _signals: int = 0
+
+    def execute(self) -> ExitCode:
+        """All launches; returns the run's exit code, the same on every node.
+
+        Raises:
+            Interrupted: SIGINT or SIGTERM came; every finished cell is on disk.
+        """
+        first = self.folder.next_launch if self.folder else 0
+        launches = range(first, first + self.plan.scenario.measure.launches)
+        with self._signals_caught():
+            for launch in launches:
+                code = _Launch(run=self, number=launch, last=launch == launches[-1]).execute()
+                if code is not None:
+                    return code
+        return self.conclude(self.folder.records if self.folder else [])
+
+    @property
+    def fault(self) -> str | None:
+        """The injected fault of a test, for the records."""
+        return os.environ.get(FAULT_VARIABLE)
+
+    def live_sets(self) -> list[WorkerSet]:
+        """The sets with at least one cell that can run."""
+        case_ids = [case.case_id for case in self.plan.cases]
+        return [
+            worker_set
+            for worker_set in self.plan.sets
+            if any((case_id, arm) not in self.skipped for case_id in case_ids for arm in worker_set.arms)
+        ]
+
+    def interrupted(self) -> bool:
+        """Whether a signal asked the run to end."""
+        return self._signals > 0
+
+    @contextmanager
+    def _signals_caught(self) -> Iterator[None]:
+        def note(_number: int, _frame: FrameType | None) -> None:
+            self._signals += 1
+
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Launch:
+    """One launch: attempts until no cell is pending."""
+
+    run: Run
+    number: int
+    last: bool
+    _pending: set[tuple[int, str]] = field(default_factory=set)
+    _failures: dict[str, int] = field(default_factory=dict)
+    _attempt: int = 0
+    _num_cases: int = 0
+    _hellos: dict[int, Message] = field(default_factory=dict)
+    _environment_id: str | None = None
+
+    def execute(self) -> ExitCode | None:
+        """The run's exit code if it is known now, None where another launch follows."""
+        run = self.run
+        self._plan_cells()
+        while (sets := self._sets()) and (self._pending or (self._attempt > 0 and run.place.num_nodes > 1)):
+            outcome = self._try(sets)
+            if isinstance(outcome, Finished):
+                return None if outcome.code is None else ExitCode(outcome.code)
+            self._fail(outcome)
+            self._attempt += 1
+        return None
+
+    def _plan_cells(self) -> None:
+        run = self.run
+        for index, case in enumerate(run.plan.cases):
+            for arm in run.plan.arms:
+                reason = run.skipped.get((case.case_id, arm.name))
+                if reason is None:
+                    self._pending.add((index, arm.name))
+                elif run.folder:
+                    run.folder.add_record(
+                        skipped_record(run.plan, case, arm, reason, launch=self.number, fault=run.fault)
+                    )
+        self._num_cases = len({case for case, _ in self._pending})
+
+    def _sets(self) -> list[WorkerSet]:
+        """The sets to start; on several nodes always the same ones, since no node knows what the others finished."""
+        sets = self.run.live_sets()
+        if self.run.place.num_nodes > 1:
+            return sets
+        pending = {arm for _, arm in self._pending}
+        return [worker_set for worker_set in sets if pending & set(worker_set.arms)]
+
+    def _live(self) -> Live:
+        plan = self.run.plan
+        indices = {case.case_id: index for index, case in enumerate(plan.cases)}
+        order = case_order(list(indices), seed=plan.scenario.measure.seed, launch=self.number)
+        by_case = [(indices[case_id], self._arms(indices[case_id])) for case_id in order]
+        return [(case, arms) for case, arms in by_case if arms]
+
+    def _arms(self, case: int) -> list[str]:
+        return [arm.name for arm in self.run.plan.arms if (case, arm.name) in self._pending]
+
+    def _try(self, sets: list[WorkerSet]) -> Finished | Failure:
+        run, live = self.run, self._live()
+        self._hellos.clear()
+        self._environment_id = None
+        total = sum(len(turns(self._rounds(case, arms))) for case, arms in live)
+        launches = run.plan.scenario.measure.launches
+        return Attempt(
+            plan=run.plan,
+            place=run.place,
+            launch=self.number,
+            number=self._attempt,
+            live=live,
+            sets=sets,
+            num_cases=self._num_cases,
+            log_dir=run.scratch,
+            on_hello=self._hello(sets),
+            on_cell=self._cell(live),
+            decide=lambda: int(run.conclude(run.folder.records)) if self.last and run.folder else None,
+            interrupted=run.interrupted,
+            on_turn=lambda turn: run.observer.progress(
+                done=turn + 1, total=total, text=f"launch {self.number + 1} of {launches}"
+            ),
+        ).run()
+
+    def _rounds(self, case: int, arms: list[str]) -> list[tuple[str, ...]]:
+        measure = self.run.plan.scenario.measure
+        blocks = 2 if self.run.plan.scenario.functional else measure.blocks
+        case_id = self.run.plan.cases[case].case_id
+        return block_rounds(arms, blocks=blocks, seed=measure.seed, launch=self.number, case_id=case_id)
+
+    def _hello(self, sets: list[WorkerSet]) -> Callable[[int, Message], None]:
+        def on_hello(set_id: int, message: Message) -> None:
+            self._hellos[set_id] = message
+            if len(self._hellos) == len(sets) and self.run.folder:
+                environment = self._environment(sets)
+                self._environment_id = environment.environment_id
+                self.run.folder.add_environment(environment)
+
+        return on_hello
+
+    def _environment(self, sets: list[WorkerSet]) -> Environment:
+        run, host = self.run, host_facts()
+        first = next(iter(self._hellos.values()))
+        return Environment(
+            environment_id=f"{run.run_id}.{self.number}.{self._attempt}",
+            run_id=run.run_id,
+            launch=self.number,
+            created_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+            command=run.command,
+            num_nodes=run.place.num_nodes,
+            launcher=run.place.launcher,
+            libraries=tuple(Library.model_validate_json(item) for item in first["libraries"]),
+            set_variables={str(item.set_id): item.env for item in sets},
+            ranks={
+                str(set_id): tuple(RankPlace.model_validate_json(place) for place in message["places"])
+                for set_id, message in sorted(self._hellos.items())
+            },
+            interfaces=tuple(first["interfaces"]),
+            **host,
+        )
+
+    def _cell(self, live: Live) -> Callable[[Message], None]:
+        position = {case: number for number, (case, _) in enumerate(live)}
+        arms_of = dict(live)
+
+        def on_cell(message: Message) -> None:
+            run, case, arm = self.run, message["case"], message["arm"]
+            assert run.folder is not None and self._environment_id is not None
+            cells = [RankCell.model_validate_json(text) for text in message["ranks"]]
+            record = measured_record(
+                run.plan,
+                run.plan.cases[case],
+                run.plan.arm(arm),
+                cells,
+                execution=self._execution(case, arm, arms_of[case], position[case], cells[0]),
+                launch=self.number,
+                environment_id=self._environment_id,
+                fault=run.fault,
+            )
+            self._pending.discard((case, arm))
+            run.folder.add_record(record)
+            if record.reason:
+                run.observer.warn(f"{record.case_id}, arm {arm}: {record.reason.text}")
+
+        return on_cell
+
+    def _execution(self, case: int, arm: str, arms: list[str], position: int, cell: RankCell) -> Execution:
+        plan = self.run.plan
+        return Execution(
+            run_id=self.run.run_id,
+            attempt=self._attempt,
+            set_id=next(item.set_id for item in plan.sets if arm in item.arms),
+            seed=plan.scenario.measure.seed,
+            block_order=tuple(self._rounds(case, arms)),
+            case_position=position,
+            group_ranks=tuple(range(plan.num_ranks)),
+            num_iterations=cell.k * sum(len(block) for block in cell.time_us),
+        )
+
+    def _fail(self, failure: Failure) -> None:
+        """Record what the failure cost and decide what is not tried again.
+
+        Raises:
+            UsageError: ranks disagree about the run.
+            RunError: another host cannot be reached.
+        """
+        run = self.run
+        if failure.exit_code == ExitCode.USAGE:
+            raise UsageError(failure.text)
+        before_work = failure.case < 0
+        if not self._pending or (before_work and run.place.num_nodes > 1) or failure.stage == "waiting":
+            for cell in sorted(self._pending):
+                self._record_failure(*cell, failure)
+            raise RunError(failure.text)
+        run.observer.warn(f"{failure.status}: {failure.text}")
+        plan = run.plan
+        worker_set = next(item for item in plan.sets if item.set_id == failure.set_id)
+        blamed = worker_set.arms if failure.arm < 0 else (plan.arms[failure.arm].name,)
+        for arm in blamed:
+            self._failures[arm] = self._failures.get(arm, 0) + 1
+            hopeless = before_work or self._failures[arm] >= MAX_FAILURES_PER_ARM
+            for case, name in sorted(self._pending):
+                if name == arm and (hopeless or case == failure.case):
+                    self._record_failure(case, arm, failure)
+                    self._pending.discard((case, arm))
+
+    def _record_failure(self, case: int, arm: str, failure: Failure) -> None:
+        folder = self.run.folder
+        if folder is None:
+            return
+        plan = self.run.plan
+        record = failed_record(
+            plan,
+            plan.cases[case],
+            plan.arm(arm),
+            failure,
+            execution=None,
+            launch=self.number,
+            environment_id=self._environment_id,
+            fault=self.run.fault,
+        )
+        folder.add_record(record)
+

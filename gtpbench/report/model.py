@@ -1,0 +1,169 @@
+"""The view model: everything that any renderer shows, as values. Computed once by `view.build_view`."""
+
+from dataclasses import dataclass
+
+from gtpbench.collectives import COLLECTIVES
+from gtpbench.plan import Arm, Case
+from gtpbench.record.model import Clock, Origin, ProofVerdict, Reason, Status
+from gtpbench.stats.compare import Comparison
+from gtpbench.stats.summary import Summary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """One clock's time of one row.
+
+    Attributes:
+        summary: over the launches that were ok, microseconds for one operation.
+        algbw_gb_per_s: at the median; None where rates are withheld (ranks that share a GPU).
+        busbw_gb_per_s: at the median, as `busbw_low_gb_per_s` at p90 and `busbw_high_gb_per_s` at p10 of the time.
+        issue_share: share of the time the host spent issuing, None where issuing is the operation itself.
+        comparison: with the baseline on the same clock, None where the row has no ratio.
+    """
+
+    clock: Clock
+    k: int
+    summary: Summary
+    algbw_gb_per_s: float | None
+    busbw_gb_per_s: float | None
+    busbw_low_gb_per_s: float | None
+    busbw_high_gb_per_s: float | None
+    issue_share: float | None
+    comparison: Comparison | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something to know about one row: a stable code and what was seen."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One case x arm of one origin, its launches merged.
+
+    Attributes:
+        status: the worst of its launches; timings come from the ok ones alone.
+        timings: one a clock, the headline first; empty where no launch was ok.
+        no_ratio: why there is no ratio to the baseline; None where there is one.
+        num_wrong: wrong elements over all launches, None where nothing was checked.
+    """
+
+    case: Case
+    arm: Arm
+    origin: Origin
+    status: Status
+    reason: Reason | None
+    num_launches: int
+    num_ok_launches: int
+    timings: tuple[Timing, ...]
+    proof: ProofVerdict | None
+    statement: str | None
+    path: str | None
+    algorithm: str | None
+    protocol: str | None
+    ctas: int | None
+    num_wrong: int | None
+    max_error: float | None
+    no_ratio: Reason | None
+    notes: tuple[Note, ...]
+
+    @property
+    def headline(self) -> Timing | None:
+        """The timing that rates and the ratio are taken from."""
+        return self.timings[0] if self.timings else None
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The headline clock's comparison with the baseline."""
+        return self.timings[0].comparison if self.timings else None
+
+    def timing(self, clock: Clock) -> Timing | None:
+        """The timing on this clock."""
+        return next((timing for timing in self.timings if timing.clock == clock), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The rows of one table: equal in everything but size and arm. Rows are ordered by size, then as the arms."""
+
+    collective: str
+    op: str | None
+    dtype: str
+    placement: str
+    hot: bool
+    num_ranks: int
+    origin: Origin
+    clocks: tuple[Clock, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def title(self) -> str:
+        """For example `reduce-scatter sum · bf16 · out of place · 8 ranks`."""
+        operation = COLLECTIVES[self.collective].title + (f" {self.op}" if self.op else "")
+        parts = [operation, self.dtype, self.placement.replace("_", " "), f"{self.num_ranks} ranks"]
+        return " · ".join([*parts, "hot buffers"] if self.hot else parts)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of the rows, ascending."""
+        return tuple(sorted({row.case.size_bytes for row in self.rows}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footnote:
+    """A note as it is printed under the tables: rows that have a note of this code carry `mark`."""
+
+    mark: int
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """A run as every renderer shows it.
+
+    Attributes:
+        name: the run's id.
+        command: shell text that was typed; empty where no environment is known.
+        arms: the baseline first.
+        num_launches: launches that left at least one ok record; `num_planned_launches` counts all.
+        num_blocks: timed blocks of a cell in one launch, smallest and largest over the rows.
+        functional: no ratios were asked for (`--functional`).
+        proofs: (verdict, rows) from best to worst, of the rows that ran.
+        environment: (field, value) pairs, from the allow-list of `places.environment_rows`.
+    """
+
+    name: str
+    command: str
+    origins: tuple[Origin, ...]
+    arms: tuple[str, ...]
+    num_ranks: tuple[int, ...]
+    num_launches: int
+    num_planned_launches: int
+    num_blocks: tuple[int, int]
+    functional: bool
+    proofs: tuple[tuple[ProofVerdict, int], ...]
+    groups: tuple[Group, ...]
+    footnotes: tuple[Footnote, ...]
+    environment: tuple[tuple[str, str], ...]
+    tool_version: str
+    commit: str | None
+    plan_digests: tuple[str, ...]
+
+    @property
+    def baseline(self) -> str:
+        """The arm that the others are compared with."""
+        return self.arms[0]
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """All rows, group by group."""
+        return tuple(row for group in self.groups for row in group.rows)
+
+    def marks(self, row: Row) -> tuple[int, ...]:
+        """The footnote marks of a row, ascending."""
+        codes = {note.code for note in row.notes}
+        return tuple(footnote.mark for footnote in self.footnotes if footnote.code in codes)

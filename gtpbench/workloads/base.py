@@ -1,0 +1,65 @@
+"""The Workload protocol: prepare, step, verify, traffic. One instance is one Case x Arm in one rank's process."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from gtpbench.backends.base import Backend
+from gtpbench.plan import Arm, Case
+from gtpbench.record.model import Side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankVerification:
+    """What one rank found when it checked all timed buffers."""
+
+    num_slots: int
+    poisoned: bool
+    num_wrong: int
+    num_checked: int
+    max_error: float
+    rms_error: float
+    tolerance: float
+
+
+class Workload(ABC):
+    """A timed unit of work. All methods are collective unless they say local."""
+
+    def __init__(self, backend: Backend, case: Case, arm: Arm, *, seed: int, cache_bytes: int | None) -> None:
+        """Keep what is needed; nothing is allocated. Local.
+
+        Args:
+            cache_bytes: size of the cache that rotation must exceed, None where unknown.
+        """
+        self.backend = backend
+        self.case = case
+        self.arm = arm
+        self.seed = seed
+        self.cache_bytes = cache_bytes
+
+    @abstractmethod
+    def prepare(self) -> float:
+        """Allocate in a fixed order, register once, fill with data; returns microseconds of registration."""
+
+    @abstractmethod
+    def step(self, iteration: int) -> None:
+        """Enqueue one iteration on the `compute` queue; buffers rotate with its number."""
+
+    @abstractmethod
+    def verify(self, *, corrupt: bool = False) -> RankVerification:
+        """Poison, refill with a new seed, run and check every timed buffer. `corrupt` flips one element (tests)."""
+
+    @abstractmethod
+    def release(self) -> float:
+        """Deregister and free; returns microseconds of deregistration."""
+
+    @abstractmethod
+    def sides(self) -> dict[str, Side]:
+        """The buffer roles of the timed operation. Local."""
+
+    @abstractmethod
+    def essential_bytes(self) -> int:
+        """Bytes this rank must send in one iteration whatever the algorithm. Local."""
+
+    @abstractmethod
+    def wire_bytes(self) -> int:
+        """Bytes this rank sends in one iteration with this backend's algorithm. Local."""

@@ -1,0 +1,172 @@
+"""A stand-alone all-gather or reduce-scatter over rotating buffers."""
+
+import math
+
+from gtpbench.backends.base import Buffer, PoolKind
+from gtpbench.bandwidth import wire_bytes_per_rank
+from gtpbench.collectives import COLLECTIVES, DTYPES, DataKind, reference, tolerance
+from gtpbench.record.model import Side
+from gtpbench.workloads.base import RankVerification, Workload
+
+SLOT_ALIGNMENT_BYTES = 4096
+_MAX_SLOTS = 256
+_DEFAULT_CACHE_BYTES = 32 * 2**20
+_VERIFY_SEED_OFFSET = 1_000_003
+"""Verification draws other data than the timed blocks did, so that stale results cannot pass."""
+
+
+class CollectiveWorkload(Workload):
+    """One collective on total size S; slot i of the rotation lies at the same offset on every rank."""
+
+    def prepare(self) -> float:
+        """Allocate send and receive slots in their pools, register, fill with random data."""
+        case, backend = self.case, self.backend
+        self._collective = COLLECTIVES[case.collective]
+        self._dtype = DTYPES[case.dtype]
+        self._share = case.count // case.num_ranks
+        self._send_count = case.count if self._collective.reduces else self._share
+        self._recv_count = self._share if self._collective.reduces else case.count
+        self._queue = backend.queue("compute")
+        send_pool, recv_pool = self._pool("send"), self._pool("recv")
+        self._stride, self._num_slots = self._rotation()
+        whole_pool = send_pool if self._collective.reduces else recv_pool
+        if case.placement == "in_place":
+            whole = backend.alloc(self._stride * self._num_slots, dtype=case.dtype, pool=whole_pool)
+            self._slots = [self._in_place_slot(whole, slot) for slot in range(self._num_slots)]
+        else:
+            send_stride = self._round_up(self._send_count)
+            recv_stride = self._round_up(self._recv_count)
+            send = backend.alloc(send_stride * self._num_slots, dtype=case.dtype, pool=send_pool)
+            recv = backend.alloc(recv_stride * self._num_slots, dtype=case.dtype, pool=recv_pool)
+            self._slots = [
+                (
+                    backend.slice(send, slot * send_stride, self._send_count),
+                    backend.slice(recv, slot * recv_stride, self._recv_count),
+                )
+                for slot in range(self._num_slots)
+            ]
+        self._pools = sorted({send_pool, recv_pool})
+        registration_us = sum(backend.register(pool) for pool in self._pools)
+        for slot in range(self._num_slots):
+            self._fill(slot, seed=self.seed + slot, kind=self._timed_kind())
+        return registration_us
+
+    def step(self, iteration: int) -> None:
+        """One collective on the iteration's slot."""
+        send, recv = self._slots[iteration % self._num_slots]
+        if self._collective.reduces:
+            self.backend.reduce_scatter(send, recv, op=self.case.op or "sum", queue=self._queue)
+        else:
+            self.backend.all_gather(send, recv, queue=self._queue)
+
+    def verify(self, *, corrupt: bool = False) -> RankVerification:
+        """Small integers must come out exactly, random data within the tolerance; every slot, poisoned first."""
+        num_wrong = num_checked = 0
+        max_error = sum_squared = bound = 0.0
+        kinds: tuple[DataKind, ...] = ("integers", "uniform") if self._dtype.epsilon else ("integers",)
+        for kind in kinds:
+            seed = self.seed + _VERIFY_SEED_OFFSET
+            for slot in range(self._num_slots):
+                self._fill(slot, seed=seed + slot, kind=kind)
+            self.backend.host_sync(self._queue)
+            self.backend.barrier(self._queue)
+            for slot in range(self._num_slots):
+                self.step(slot)
+            self.backend.host_sync(self._queue)
+            bound = tolerance(
+                self._dtype, num_ranks=self.case.num_ranks, kind=kind, reduces=self._collective.reduces
+            )
+            for slot in range(self._num_slots):
+                _, recv = self._slots[slot]
+                if corrupt and slot == 0:
+                    self.backend.flip(recv, 0)
+                expected = reference(
+                    self._collective,
+                    rank=self.backend.context.rank,
+                    num_ranks=self.case.num_ranks,
+                    total_count=self.case.count,
+                    seed=seed + slot,
+                    kind=kind,
+                    op=self.case.op or "sum",
+                )
+                result = self.backend.check(recv, expected, tolerance=bound)
+                num_wrong += result.num_wrong
+                num_checked += result.num_checked
+                if kind == kinds[-1]:
+                    max_error = max(max_error, result.max_error)
+                    sum_squared += result.sum_squared_error
+        per_kind = num_checked // len(kinds)
+        return RankVerification(
+            num_slots=self._num_slots,
+            poisoned=self.case.placement == "out_of_place" or not self._collective.reduces,
+            num_wrong=num_wrong,
+            num_checked=num_checked,
+            max_error=max_error,
+            rms_error=math.sqrt(sum_squared / per_kind),
+            tolerance=bound,
+        )
+
+    def release(self) -> float:
+        """Deregister and free both pools."""
+        return sum(self.backend.release(pool) for pool in self._pools)
+
+    def sides(self) -> dict[str, Side]:
+        """Send and receive, as they were timed."""
+        in_place = self.case.placement == "in_place"
+        slot_bytes = self._stride * self._dtype.size_bytes
+        resident = None if self.cache_bytes is None else slot_bytes * self._num_slots <= self.cache_bytes
+        described: dict[str, Side] = {}
+        for role, buffer in zip(("send", "recv"), self._slots[0], strict=True):
+            window = buffer.pool == "window"
+            described[role] = Side(
+                allocator=f"{self.backend.name}:{buffer.pool}",
+                registration=buffer.pool,
+                window_offset_bytes=buffer.offset * self._dtype.size_bytes if window else None,
+                window_bytes=slot_bytes * self._num_slots if window else None,
+                alignment_bytes=SLOT_ALIGNMENT_BYTES,
+                num_slots=self._num_slots,
+                slot_stride_bytes=slot_bytes,
+                in_place=in_place,
+                l2_resident=resident,
+            )
+        return described
+
+    def essential_bytes(self) -> int:
+        """(G-1)/G of the total."""
+        return wire_bytes_per_rank(self.case.size_bytes, num_ranks=self.case.num_ranks)
+
+    def wire_bytes(self) -> int:
+        """What the backend's algorithm sends."""
+        return self.backend.wire_bytes(self.case.collective, self.case.size_bytes)
+
+    def _pool(self, role: str) -> PoolKind:
+        if self.arm.registration == "none" or self.arm.sides not in {"both", role}:
+            return "plain"
+        return "window" if self.arm.registration == "window" else "registered"
+
+    def _round_up(self, count: int) -> int:
+        unit = SLOT_ALIGNMENT_BYTES // self._dtype.size_bytes
+        return -(-count // unit) * unit
+
+    def _rotation(self) -> tuple[int, int]:
+        """(stride of the larger buffer in elements, number of slots): more than twice the cache, unless hot."""
+        stride = self._round_up(self.case.count)
+        if self.case.hot:
+            return stride, 1
+        wanted = 2 * (self.cache_bytes or _DEFAULT_CACHE_BYTES)
+        return stride, min(_MAX_SLOTS, -(-wanted // (stride * self._dtype.size_bytes)))
+
+    def _in_place_slot(self, whole: Buffer, slot: int) -> tuple[Buffer, Buffer]:
+        base = slot * self._stride
+        full = self.backend.slice(whole, base, self.case.count)
+        own = self.backend.slice(whole, base + self.backend.context.rank * self._share, self._share)
+        return (full, own) if self._collective.reduces else (own, full)
+
+    def _timed_kind(self) -> DataKind:
+        return "uniform" if self._dtype.epsilon else "integers"
+
+    def _fill(self, slot: int, *, seed: int, kind: DataKind) -> None:
+        """Poison the receive buffer, then write the send data; in place the own part is written last."""
+        send, recv = self._slots[slot]
+        self.backend.poison(recv)
+        self.backend.fill(send, seed=seed, kind=kind)
