@@ -15,7 +15,7 @@ from gtpbench.errors import UsageError
 from gtpbench.scenario.resolve import MachineFacts
 from gtpbench.scenario.schema import Placement, Scenario
 from gtpbench.units import format_size
-from gtpbench.versions import SkipReason, skip_reason
+from gtpbench.versions import Facts, SkipReason, skip_reason
 
 START_SECONDS = 6.0
 """Start of one worker set to its first collective, for the estimate only (2 ranks, torch import included)."""
@@ -119,7 +119,7 @@ def skips(plan: Plan, facts: MachineFacts) -> Skips:
     """The cells of the plan that cannot run on a machine with these facts, with the reason."""
     found: Skips = {}
     for arm in plan.arms:
-        shared = {
+        shared: Facts = {
             "arm": arm.name,
             "backend": arm.backend,
             "registration": arm.registration,

@@ -1,6 +1,7 @@
 """How bytes move: one protocol, one module a backend, and the literal table that names them."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -9,7 +10,7 @@ class BackendEntry:
 
     target: str | None
     """`module:Class`; None where this version has no implementation yet."""
-    origin: str
+    origin: Literal["measured", "cpu", "modelled"]
     summary: str
 
 

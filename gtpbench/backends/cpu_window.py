@@ -8,6 +8,7 @@ read the same memory at once.
 # ruff: noqa: ARG002 - the protocol's signatures name what a synchronous backend does not need.
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -126,14 +127,13 @@ class CpuWindowBackend(TorchCpuBackend):
 
     def memory(self) -> MemoryState:
         """Accounting of this rank. Local."""
-        windows = self._windows
-        return MemoryState(
-            buffers_bytes=sum(self._plain) + windows.num_bytes,
+        windows, plain = self._windows, super().memory()
+        return replace(
+            plain,
+            buffers_bytes=plain.buffers_bytes + windows.num_bytes,
             registered_bytes=windows.num_bytes if windows.is_registered else 0,
-            free_bytes=None,
-            num_communicators=0,
             num_windows=len(windows) if windows.is_registered else 0,
-            num_pools=int(bool(self._plain)) + int(len(windows) > 0),
+            num_pools=plain.num_pools + int(len(windows) > 0),
         )
 
     def _peer(self, buffer: Buffer, rank: int, offset: int, count: int) -> torch.Tensor:
@@ -238,8 +238,12 @@ class CpuWindowBackend(TorchCpuBackend):
         return Witness(counters={"peer_mappings": mapped_peers(self.context), **witness_counters(self.context)})
 
     def wire_bytes(self, collective: str, total_bytes: int) -> int:
-        """No bytes are sent: peers load them. Local."""
-        return 0
+        """Bytes that the peers load from this rank's memory for one operation; none of them cross an interface. Local.
+
+        All parts but this rank's own; an all-reduce also loads the reduced parts.
+        """
+        rounds = 2 if collective == "all_reduce" else 1
+        return rounds * total_bytes * (self.context.num_ranks - 1) // self.context.num_ranks
 
 
 def _as_tensor(memory: Memory, *, count: int, dtype: str) -> torch.Tensor:

@@ -168,5 +168,9 @@ class GlooBackend(TorchCpuBackend):
     # Evidence
 
     def wire_bytes(self, collective: str, total_bytes: int) -> int:
-        """Bytes this rank sends for one operation: a ring passes on all parts but one. Local."""
-        return total_bytes * (self.context.num_ranks - 1) // self.context.num_ranks
+        """Bytes this rank sends for one operation, as counted on the interfaces. Local.
+
+        A ring passes on all parts but one. torch makes the reduce-scatter from an all-reduce, which goes round twice.
+        """
+        rounds = 2 if collective in {"reduce_scatter", "all_reduce"} else 1
+        return rounds * total_bytes * (self.context.num_ranks - 1) // self.context.num_ranks

@@ -30,7 +30,7 @@ def command(
     format: o.OutputFormat = o.Format.TABLE,
     save_scenario: o.SaveScenario = None,
 ) -> None:
-    """Measure all-gather over a range of sizes, arm against arm.
+    """Measure all-gather over sizes and arms.
 
     Example: gtpbench allgather --symm --num-ranks 2 -b 1M -e 16M
     """

@@ -4,7 +4,9 @@ from gtpbench.cli import options as o
 
 
 def command(format: o.PlanOutputFormat = o.PlanFormat.TABLE) -> None:
-    """Show what a run would record of this machine and its software; private variables stay private.
+    """Show what a run records of this machine.
+
+    Environment variables by allow-list only; the rest stays private.
 
     Example: gtpbench env --format json
     """

@@ -75,9 +75,7 @@ def _supervise(request: Request, scenario: Scenario, me: Attached, asked: str) -
 
 
 def _run(request: Request, scenario: Scenario, place: Place | None) -> ExitCode:
-    facts = machine_facts(
-        num_nodes=place.num_nodes if place else 1, world_size=place.world_size if place else None
-    )
+    facts = machine_facts(num_nodes=place.num_nodes if place else 1, world_size=place.world_size if place else None)
     plan = build_plan(resolve(scenario, facts))
     place = place or builtin_place(plan.num_ranks)
     if request.save_scenario and place.decides:

@@ -22,7 +22,9 @@ What = Annotated[Listing, typer.Argument(metavar="WHAT", help=f"One of: {', '.jo
 
 
 def command(what: What) -> None:
-    """List what gtpbench knows, with the file to open; `schema` prints the JSON Schemas of scenario and record.
+    """List arms, backends, scenarios, schemas.
+
+    Each with the file to open; `schema` prints the JSON Schemas of scenario, record and environment.
 
     Example: gtpbench list arms
     """

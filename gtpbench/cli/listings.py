@@ -1,6 +1,7 @@
 """The registries as text."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from gtpbench.arms import ARMS
@@ -29,7 +30,12 @@ def _arms() -> str:
 
 def _backends() -> str:
     rows = [
-        (name, entry.origin, entry.target.split(":")[0].replace(".", "/") + ".py" if entry.target else "not in this version", entry.summary)
+        (
+            name,
+            entry.origin,
+            entry.target.split(":")[0].replace(".", "/") + ".py" if entry.target else "not in this version",
+            entry.summary,
+        )
         for name, entry in BACKENDS.items()
     ]
     return _table(("backend", "origin", "file", "what it is"), rows, "gtpbench/backends/__init__.py")
@@ -57,7 +63,11 @@ def _scenarios() -> str:
 
 def _skips() -> str:
     rows = [
-        (rule["code"], " and ".join(f"{name} {_condition(value)}" for name, value in rule["when"].items()), rule["text"])
+        (
+            rule["code"],
+            " and ".join(f"{name} {_condition(value)}" for name, value in rule["when"].items()),
+            rule["text"],
+        )
         for rule in rules()
     ]
     return _table(("code", "when", "reason"), rows, "gtpbench/versions.toml")
@@ -80,8 +90,11 @@ def _schema() -> str:
     return json.dumps(schemas, indent=2)
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]], source: str) -> str:
+def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]], source: str) -> str:
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in [header, *rows]]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [header, *rows]
+    ]
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join([*lines, "", f"from {source}"])

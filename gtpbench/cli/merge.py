@@ -12,7 +12,9 @@ MergeOut = Annotated[Path, typer.Option("--out", metavar="DIR", help="New folder
 
 
 def command(directories: Directories, out: MergeOut, format: o.OutputFormat = o.Format.TABLE) -> None:
-    """Put the launches of several runs of one plan on like machines into one folder.
+    """Merge runs of one plan into one folder.
+
+    Launches are renumbered; other plans and unlike machines are refused.
 
     Example: gtpbench merge run-1 run-2 --out both
     """

@@ -53,60 +53,44 @@ class PlacementOption(StrEnum):
     BOTH = "both"
 
 
-_WHAT, _SIZE, _HOW, _OUT = "What is compared", "Sizes and data", "How it is measured", "Output"
-
 Arms = Annotated[
     list[str] | None,
-    typer.Option("--arm", metavar="LIST", help="Arms, comma-separated or repeated; the first is the baseline.", rich_help_panel=_WHAT),
+    typer.Option("--arm", metavar="LIST", help="Arms, comma-separated or repeated; the first is the baseline."),
 ]
-Symm = Annotated[
-    bool, typer.Option("--symm", help="Compare `none` with `symm` (symmetric windows).", rich_help_panel=_WHAT)
-]
+Symm = Annotated[bool, typer.Option("--symm", help="Compare `none` with `symm` (symmetric windows).")]
 Nvls = Annotated[
     bool | None,
     typer.Option(
-        "--nvls/--no-nvls",
-        help="Add `symm:nvls` (multicast required); or put `symm:nonvls` in place of `symm`.",
-        rich_help_panel=_WHAT,
+        "--nvls/--no-nvls", help="Add `symm:nvls` (multicast required); or put `symm:nonvls` in place of `symm`."
     ),
 ]
-MinBytes = Annotated[
-    str | None, typer.Option("-b", "--minbytes", metavar="SIZE", help="Smallest total size; 64K.", rich_help_panel=_SIZE)
-]
+MinBytes = Annotated[str | None, typer.Option("-b", "--minbytes", metavar="SIZE", help="Smallest total size; 64K.")]
 MaxBytes = Annotated[
     str | None,
-    typer.Option("-e", "--maxbytes", metavar="SIZE", help="Largest total size; 256M, on CPU 16M.", rich_help_panel=_SIZE),
+    typer.Option("-e", "--maxbytes", metavar="SIZE", help="Largest total size; 256M, on CPU 16M."),
 ]
-StepFactor = Annotated[
-    int | None, typer.Option("-f", "--stepfactor", metavar="N", help="Factor between sizes; 4.", rich_help_panel=_SIZE)
-]
-DataType = Annotated[
-    str, typer.Option("-d", "--datatype", metavar="LIST", help="Element types, comma-separated.", rich_help_panel=_SIZE)
-]
-Op = Annotated[
-    str, typer.Option("-o", "--op", metavar="OP", help="Reduction: sum or avg.", rich_help_panel=_SIZE)
-]
-Placement = Annotated[
-    PlacementOption, typer.Option("--placement", help="Buffers apart, shared, or both as cases.", rich_help_panel=_SIZE)
-]
+StepFactor = Annotated[int | None, typer.Option("-f", "--stepfactor", metavar="N", help="Factor between sizes; 4.")]
+DataType = Annotated[str, typer.Option("-d", "--datatype", metavar="LIST", help="Element types, comma-separated.")]
+Op = Annotated[str, typer.Option("-o", "--op", metavar="OP", help="Reduction: sum or avg.")]
+Placement = Annotated[PlacementOption, typer.Option("--placement", help="Buffers apart, shared, or both as cases.")]
 NumRanks = Annotated[
     int | None,
-    typer.Option("--num-ranks", metavar="N", min=1, help="Ranks; all visible GPUs, else 2 CPU ranks.", rich_help_panel=_HOW),
+    typer.Option("--num-ranks", metavar="N", min=1, help="Ranks; all visible GPUs, else 2 CPU ranks."),
 ]
-Backend = Annotated[BackendOption, typer.Option("--backend", help="What moves the bytes.", rich_help_panel=_HOW)]
-Clock = Annotated[ClockOption, typer.Option("--clock", help="Clock of the headline.", rich_help_panel=_HOW)]
-Hot = Annotated[bool, typer.Option("--hot", help="One buffer, no rotation: a cached figure.", rich_help_panel=_HOW)]
+Backend = Annotated[BackendOption, typer.Option("--backend", help="What moves the bytes.")]
+Clock = Annotated[ClockOption, typer.Option("--clock", help="Clock of the headline.")]
+Hot = Annotated[bool, typer.Option("--hot", help="One buffer, no rotation: a cached figure.")]
 Launches = Annotated[
     int | None,
-    typer.Option("--launches", metavar="N", min=1, help="Starts of all ranks, the unit of replication; 1.", rich_help_panel=_HOW),
+    typer.Option("--launches", metavar="N", min=1, help="Starts of all ranks, the unit of replication; 1."),
 ]
 Iters = Annotated[
     int | None,
-    typer.Option("-n", "--iters", metavar="N", min=1, help="Timed iterations per case, arm and launch.", rich_help_panel=_HOW),
+    typer.Option("-n", "--iters", metavar="N", min=1, help="Timed iterations per case, arm and launch."),
 ]
 Warmup = Annotated[
     int | None,
-    typer.Option("-w", "--warmup", metavar="N", min=1, help="Iterations of each warm-up block; 3.", rich_help_panel=_HOW),
+    typer.Option("-w", "--warmup", metavar="N", min=1, help="Iterations of each warm-up block; 3."),
 ]
 TimeBudget = Annotated[
     float | None,
@@ -115,31 +99,24 @@ TimeBudget = Annotated[
         metavar="S",
         min=0.001,
         help="Seconds of timed blocks per launch, used up unless --iters is given; 10.",
-        rich_help_panel=_HOW,
     ),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option("--seed", metavar="N", min=0, help="Seed of order and data; 0.", rich_help_panel=_HOW),
+    typer.Option("--seed", metavar="N", min=0, help="Seed of order and data; 0."),
 ]
-Functional = Annotated[
-    bool, typer.Option("--functional", help="Paths and correctness only: no ratios.", rich_help_panel=_HOW)
-]
+Functional = Annotated[bool, typer.Option("--functional", help="Paths and correctness only: no ratios.")]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Output folder; gtpbench-results/NAME-TIME.", rich_help_panel=_OUT),
+    typer.Option("--out", metavar="DIR", help="Output folder; gtpbench-results/NAME-TIME."),
 ]
-Append = Annotated[
-    bool, typer.Option("--append", help="Add launches to an existing --out of the same plan.", rich_help_panel=_OUT)
-]
-AllowSkip = Annotated[
-    bool, typer.Option("--allow-skip", help="Skipped arms do not change the exit code.", rich_help_panel=_OUT)
-]
-OutputFormat = Annotated[Format, typer.Option("--format", help="What stdout carries.", rich_help_panel=_OUT)]
+Append = Annotated[bool, typer.Option("--append", help="Add launches to an existing --out of the same plan.")]
+AllowSkip = Annotated[bool, typer.Option("--allow-skip", help="Skipped arms do not change the exit code.")]
+OutputFormat = Annotated[Format, typer.Option("--format", help="What stdout carries.")]
 PlanOutputFormat = Annotated[PlanFormat, typer.Option("--format", help="What stdout carries.")]
 SaveScenario = Annotated[
     Path | None,
-    typer.Option("--save-scenario", metavar="FILE", help="Write the resolved scenario as TOML.", rich_help_panel=_OUT),
+    typer.Option("--save-scenario", metavar="FILE", help="Write the resolved scenario as TOML."),
 ]
 ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO", help="A scenario file (TOML).")]
 RunFolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Output folder of a run.")]

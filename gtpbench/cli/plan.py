@@ -10,7 +10,9 @@ def command(
     time_budget: o.TimeBudget = None,
     format: o.PlanOutputFormat = o.PlanFormat.TABLE,
 ) -> None:
-    """Show cases, arms, worker sets, launches and estimated time of a scenario; nothing is run.
+    """Show what a scenario would run.
+
+    Cases, arms, worker sets, launches and estimated time; nothing is started.
 
     Example: gtpbench plan scenarios/smoke/quickstart.toml
     """

@@ -30,7 +30,7 @@ def command(
     format: o.OutputFormat = o.Format.TABLE,
     save_scenario: o.SaveScenario = None,
 ) -> None:
-    """Measure reduce-scatter over a range of sizes, arm against arm.
+    """Measure reduce-scatter over sizes and arms.
 
     Example: gtpbench reducescatter --symm --num-ranks 2 -b 1M -e 16M
     """

@@ -4,7 +4,9 @@ from gtpbench.cli import options as o
 
 
 def command(directory: o.RunFolderArgument, format: o.OutputFormat = o.Format.TABLE) -> None:
-    """Render a run's folder again from its results.jsonl, and print it.
+    """Render a run's folder again and print it.
+
+    Everything is rebuilt from its results.jsonl and environments.jsonl.
 
     Example: gtpbench report gtpbench-results/quickstart --format csv
     """

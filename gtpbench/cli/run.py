@@ -16,7 +16,9 @@ def command(
     format: o.OutputFormat = o.Format.TABLE,
     save_scenario: o.SaveScenario = None,
 ) -> None:
-    """Run a scenario file; a flag given here overrides the file.
+    """Run a scenario file.
+
+    A flag given here overrides the file.
 
     Example: gtpbench run scenarios/smoke/quickstart.toml --launches 2
     """

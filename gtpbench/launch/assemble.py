@@ -29,8 +29,7 @@ from gtpbench.versions import SkipReason
 def origin_of(plan: Plan, arm: Arm) -> Origin:
     """Where the numbers of an arm come from; an arm without a backend takes the plan's."""
     backends = [arm.backend, *(other.backend for other in plan.arms), "gloo"]
-    origin: Origin = next(BACKENDS[name].origin for name in backends if name in BACKENDS)  # type: ignore[assignment]
-    return origin
+    return next(BACKENDS[name].origin for name in backends if name in BACKENDS)
 
 
 def skipped_record(plan: Plan, case: Case, arm: Arm, reason: SkipReason, *, launch: int, fault: str | None) -> Record:

@@ -88,6 +88,8 @@ class Attempt:
     number: int
     live: Live
     sets: Sequence[WorkerSet]
+    counts: dict[int, tuple[int, int]]
+    """case index -> (samples, k); fixed by the first launch, added to here."""
     num_cases: int
     log_dir: Path
     on_hello: Callable[[int, Message], None]
@@ -192,6 +194,7 @@ class Attempt:
             ),
             set_ids=tuple(item.set_id for item in self.sets),
             live=tuple((case, tuple(arms)) for case, arms in self.live),
+            counts=tuple((case, samples, k) for case, (samples, k) in sorted(self.counts.items())),
             num_cases=self.num_cases,
             decides=first,
         )
@@ -239,8 +242,9 @@ class Attempt:
                         other.control.send({"port": message["port"]})
             case "hello":
                 self.on_hello(process.worker_set.set_id, message)
-            case "expect":
+            case "counts":
                 self._block_seconds[message["case"]] = message["block_seconds"]
+                self.counts[message["case"]] = (message["samples"], message["k"])
             case "cell":
                 self.on_cell(message)
             case "done":

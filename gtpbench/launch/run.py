@@ -54,6 +54,8 @@ class Run:
     """Called on the deciding node with all records when the last launch is done; gives the exit code."""
     observer: Observer
     run_id: str = field(default_factory=lambda: secrets.token_hex(6))
+    counts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """case index -> (samples, k), the same in every launch of the folder."""
     _signals: int = 0
 
     def execute(self) -> ExitCode:
@@ -63,6 +65,8 @@ class Run:
             Interrupted: SIGINT or SIGTERM came; every finished cell is on disk.
         """
         first = self.folder.next_launch if self.folder else 0
+        if self.folder:
+            self.counts.update(_known_counts(self.plan, self.folder.records))
         launches = range(first, first + self.plan.scenario.measure.launches)
         with self._signals_caught():
             for launch in launches:
@@ -172,6 +176,7 @@ class _Launch:
             number=self._attempt,
             live=live,
             sets=sets,
+            counts=run.counts,
             num_cases=self._num_cases,
             log_dir=run.scratch,
             on_hello=self._hello(sets),
@@ -302,3 +307,13 @@ class _Launch:
         )
         folder.add_record(record)
 
+
+
+def _known_counts(plan: Plan, records: list[Record]) -> dict[int, tuple[int, int]]:
+    """Counts that earlier launches of the folder used."""
+    indices = {case.case_id: index for index, case in enumerate(plan.cases)}
+    known = {}
+    for record in records:
+        for samples in record.samples.values():
+            known[indices[record.case_id]] = (len(samples.time_us[0][0]), samples.k)
+    return known

@@ -42,6 +42,8 @@ class WorkerSpec(PlanModel):
     """All sets of this attempt."""
     live: tuple[tuple[int, tuple[str, ...]], ...]
     """(case index, arms to run) in the order to run them; rank 0's counts."""
+    counts: tuple[tuple[int, int, int], ...]
+    """(case index, samples, k) of cases whose counts an earlier launch has fixed; rank 0's counts."""
     num_cases: int
     """Cases of the launch, among which the time budget is divided."""
     decides: bool

@@ -51,6 +51,7 @@ class _Rank:
     ranks: Ranks
     epoch_ns: int
     num_cases: int = 1
+    counts: dict[int, Counts] = field(default_factory=dict)
     operations: int = 0
     case: int = -1
     arm: int = -1
@@ -254,8 +255,15 @@ def _introduce(rank: _Rank) -> Live:
                 "interfaces": probe.interfaces(spec.num_nodes) if spec.store.kind != "pipe" else [],
             }
         )
-    decided = rank.ranks.broadcast({"live": [[case, list(arms)] for case, arms in spec.live], "cases": spec.num_cases})
-    rank.num_cases = decided["cases"]
+    decided = rank.ranks.broadcast(
+        {
+            "live": [[case, list(arms)] for case, arms in spec.live],
+            "counts": [list(item) for item in spec.counts],
+            "num_cases": spec.num_cases,
+        }
+    )
+    rank.num_cases = decided["num_cases"]
+    rank.counts = {case: Counts(samples=samples, k=k) for case, samples, k in decided["counts"]}
     return [(case, arms) for case, arms in decided["live"]]
 
 
@@ -316,8 +324,7 @@ def _take_turn(
 
 def _cell(rank: _Rank, backend: Backend, case: Case, arm: str) -> CellRun:
     if rank.faulty("unequal", arm=arm):
-        pool = "plain" if rank.plan.arm(arm).registration == "none" else "window"
-        backend.alloc(64, dtype=case.dtype, pool=pool)
+        backend.alloc(64, dtype=case.dtype, pool="window")
     workload = CollectiveWorkload(
         backend,
         case,
@@ -329,18 +336,22 @@ def _cell(rank: _Rank, backend: Backend, case: Case, arm: str) -> CellRun:
 
 
 def _counts(rank: _Rank, live: Live) -> Counts:
-    """The case's counts, from the estimates of all its arms."""
+    """The case's counts: of an earlier launch, else from the estimates of all its arms."""
     if rank.plan.scenario.functional:
         return _FUNCTIONAL_COUNTS
+    if rank.case in rank.counts:
+        return rank.counts[rank.case]
     arms = next(arms for case, arms in live if case == rank.case)
     estimates = {
         arm: float(rank.exchange.wait(f"estimate/{rank.case}/{arm}", timeout_s=rank.spec.scenario.timeouts.blocks_s))
         for arm in arms
     }
     counts = choose_counts(rank.plan.scenario.measure, estimates, num_cases=rank.num_cases)
+    rank.counts[rank.case] = counts
     if rank.spec.rank == 0:
         seconds = counts.iterations * max(estimates.values()) / 1e6
-        rank.events.send({"event": "expect", "case": rank.case, "block_seconds": seconds})
+        message = {"event": "counts", "case": rank.case, "samples": counts.samples, "k": counts.k}
+        rank.events.send({**message, "block_seconds": seconds})
     return counts
 
 

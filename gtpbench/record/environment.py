@@ -1,10 +1,10 @@
 """The environment of a launch: stored once in environments.jsonl and referenced by its records."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from gtpbench.plan import PlanModel
 
-ENVIRONMENT_SCHEMA_VERSION = 1
+ENVIRONMENT_SCHEMA_VERSION: Final = 1
 
 
 class RankPlace(PlanModel):

@@ -6,13 +6,13 @@ Schema history:
 Series in `samples` are raw, indexed [rank][block][iteration], microseconds for one operation.
 """
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from gtpbench.plan import Arm, Case, PlanModel
 
-RECORD_SCHEMA_VERSION = 1
+RECORD_SCHEMA_VERSION: Final = 1
 FORMULA_VERSION = 1
 """Counts changes of busbw, bytes and statistics formulas; records of different versions are not compared."""
 

@@ -23,6 +23,7 @@ class Timing:
 
     clock: Clock
     k: int
+    alignment: str
     summary: Summary
     algbw_gb_per_s: float | None
     busbw_gb_per_s: float | None
@@ -126,14 +127,14 @@ class RunView:
     """A run as every renderer shows it.
 
     Attributes:
-        name: the run's id.
+        name: the scenario's name, or the id of the run where no scenario is known.
         command: shell text that was typed; empty where no environment is known.
         arms: the baseline first.
-        num_launches: launches that left at least one ok record; `num_planned_launches` counts all.
+        num_launches: launches that left at least one ok record, `num_all_launches` those that left any.
         num_blocks: timed blocks of a cell in one launch, smallest and largest over the rows.
-        functional: no ratios were asked for (`--functional`).
+        functional: paths and correctness only (`--functional`): no ratios.
         proofs: (verdict, rows) from best to worst, of the rows that ran.
-        environment: (field, value) pairs, from the allow-list of `places.environment_rows`.
+        environment: (field, value) pairs, from the allow-list of `machine.environment_rows`.
     """
 
     name: str
@@ -142,15 +143,15 @@ class RunView:
     arms: tuple[str, ...]
     num_ranks: tuple[int, ...]
     num_launches: int
-    num_planned_launches: int
+    num_all_launches: int
     num_blocks: tuple[int, int]
     functional: bool
     proofs: tuple[tuple[ProofVerdict, int], ...]
     groups: tuple[Group, ...]
     footnotes: tuple[Footnote, ...]
     environment: tuple[tuple[str, str], ...]
-    tool_version: str
-    commit: str | None
+    tool_versions: tuple[str, ...]
+    commits: tuple[str, ...]
     plan_digests: tuple[str, ...]
 
     @property

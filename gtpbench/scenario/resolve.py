@@ -28,7 +28,7 @@ def resolve(scenario: Scenario, facts: MachineFacts) -> Scenario:
     """The same scenario without `auto`.
 
     Raises:
-        UsageError: the ranks asked for contradict the launcher's.
+        UsageError: the ranks asked for contradict the launcher's, or the backend lacks the clock.
     """
     backend = scenario.backend
     if backend == "auto":
@@ -38,6 +38,9 @@ def resolve(scenario: Scenario, facts: MachineFacts) -> Scenario:
     if workload.sizes == "auto":
         workload = workload.model_copy(update={"sizes": sweep(64 * _KIB, (256 if on_gpus else 16) * _MIB, factor=4)})
     measure = scenario.measure
+    if measure.clock != "auto" and (measure.clock == "host") == on_gpus:
+        has = "graph, stream or both" if on_gpus else "host only"
+        raise UsageError(f"measure.clock = {measure.clock}: {backend} ranks have the clock {has}")
     if measure.clock == "auto":
         measure = measure.model_copy(update={"clock": "both" if on_gpus else "host"})
     return scenario.model_copy(

@@ -4,7 +4,7 @@ Values are frozen and strict; a key that is not here is an error. `auto` values 
 `gtpbench.scenario.resolve` before planning, so that a saved scenario replays the same plan.
 """
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -13,7 +13,7 @@ from gtpbench.collectives import CollectiveName, ReduceOp, dtype_named
 from gtpbench.errors import UsageError
 from gtpbench.units import parse_size
 
-SCENARIO_SCHEMA_VERSION = 1
+SCENARIO_SCHEMA_VERSION: Final = 1
 
 BackendChoice = Literal["auto", "cpu", "gloo", "cpu_window", "nccl_torch", "nccl_direct", "standin"]
 Placement = Literal["out_of_place", "in_place"]

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from gtpbench.backends.base import Backend, RankContext, open_backend
+from gtpbench.backends.base import RankContext, open_backend
 from gtpbench.errors import StageTimeout
 
 KILL_AFTER_S = 60.0
@@ -91,11 +91,14 @@ def run_ranks(
             theirs.close()
             ranks.append(process)
             pipes.append(ours)
+        patience_s = 0.1
         try:
-            return _collect(pipes, kill_after_s=kill_after_s)
+            results = _collect(pipes, kill_after_s=kill_after_s)
+            patience_s = 5.0
+            return results
         finally:
             for process in ranks:
-                process.join(5)
+                process.join(patience_s)
                 if process.is_alive():
                     process.kill()
                     process.join()
@@ -174,6 +177,3 @@ def _context(place: dict[str, Any], meeting: int | str) -> RankContext:
         set_id=0,
         exchange=exchange,
     )
-
-
-__all__ = ["Backend", "run_ranks"]

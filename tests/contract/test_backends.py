@@ -3,17 +3,18 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
-from ranks import Backend, run_ranks
+from ranks import run_ranks
 
-from gtpbench.backends.base import Buffer
+from gtpbench.backends.base import Backend, Buffer
 from gtpbench.collectives import COLLECTIVES, DTYPES, reference, tolerance
 from gtpbench.errors import RunError, UnsupportedError, UsageError
 
 pytestmark = pytest.mark.ranks
 
 BACKENDS = ("gloo", "cpu_window", "standin")
-SHARES = (1, 7, 1025)
+SHARES = (0, 1, 1025)
 MARGIN = 3
 UNTOUCHED = 9
 
@@ -31,8 +32,13 @@ def pool_of(backend: Backend) -> Any:
 
 
 def write(buffer: Buffer, numbers: list[int]) -> None:
-    for index, number in enumerate(numbers):
-        buffer.handle[index] = number
+    made = np.array(numbers, dtype=np.float64)
+    if hasattr(buffer.handle, "copy_"):
+        import torch
+
+        buffer.handle.copy_(torch.from_numpy(made))
+    else:
+        buffer.handle[:] = made
 
 
 class Sides:
@@ -161,12 +167,14 @@ def test_average_is_the_sum_over_the_number_of_ranks(backend: str, num_ranks: in
         assert all(told)
 
 
-def random_cases(backend: Backend, share: int) -> list[str]:
+def random_cases(backend: Backend) -> list[str]:
     """Collectives of random data whose check is not clean: (wrong, or an error over the formula's bound)."""
     num_ranks, rank, pool = backend.context.num_ranks, backend.context.rank, pool_of(backend)
     failed = []
     for dtype in sorted(backend.capabilities().dtypes):
         kind: Any = "uniform" if DTYPES[dtype].epsilon > 0 else "integers"
+        # One type over several chunks of the check is enough.
+        share = 140_001 if dtype == "fp32" else 1001
         small, large = (backend.alloc(count, dtype=dtype, pool=pool) for count in (share, share * num_ranks))
         backend.register(pool)
         for collective in COLLECTIVES.values():
@@ -197,9 +205,9 @@ def random_cases(backend: Backend, share: int) -> list[str]:
 @every_backend
 @two_and_three
 def test_random_data_is_within_tolerance_and_faults_are_caught(backend: str, num_ranks: int) -> None:
-    """Random data stays within `tolerance` of the fp64 reference, over several chunks; then one flipped element and
+    """Random data stays within `tolerance` of the fp64 reference; then one flipped element and
     one left poisoned are counted as one wrong each."""
-    assert run_ranks(num_ranks, random_cases, 300_001, backend=backend) == [[]] * num_ranks
+    assert run_ranks(num_ranks, random_cases, backend=backend) == [[]] * num_ranks
 
 
 def poisoned(backend: Backend) -> list[tuple[int, int]]:

@@ -11,7 +11,16 @@ from gtpbench.arms import arm_named
 from gtpbench.plan import Arm, Case, digest
 from gtpbench.record import Environment, Proof, Record, Samples, Verification
 from gtpbench.record.environment import Library, RankPlace
-from gtpbench.record.model import Clock, Execution, KernelRow, ProofItem, ProofVerdict, RankEvidence, Reason, Side
+from gtpbench.record.model import (
+    Clock,
+    Execution,
+    KernelRow,
+    ProofItem,
+    ProofVerdict,
+    RankEvidence,
+    Reason,
+    Side,
+)
 from gtpbench.scenario.schema import Placement
 
 MIB = 2**20
@@ -124,14 +133,11 @@ def make_proof(
     return Proof.model_validate({"verdict": verdict, "path": path, "items": items, "evidence": (evidence,)})
 
 
-def make_execution(
-    arms: Sequence[str], *, launch: int = 0, num_blocks: int = 10, set_id: int = 0, run_id: str = RUN_ID
-) -> Execution:
+def make_execution(arms: Sequence[str], *, num_blocks: int = 10, set_id: int = 0, run_id: str = RUN_ID) -> Execution:
     """The place in the run; the arms' order is turned round after every block."""
     order = tuple(tuple(arms) if block % 2 == 0 else tuple(reversed(arms)) for block in range(num_blocks))
     return Execution(
         run_id=run_id,
-        launch=launch,
         attempt=0,
         set_id=set_id,
         seed=0,
@@ -163,14 +169,14 @@ def make_record(
     """One record; `fields` replaces any field of Record as it is.
 
     Args:
-        time_us: for the default series `step` on the host clock; see `make_samples`.
+        time_us: for the default series `step.host` on the host clock; see `make_samples`.
         samples: the series, in place of the default one.
         arms: the arms of the run in order, for the set ids and the block order.
         reason: (code, text), for every status but ok.
     """
     case = make_case() if case is None else case
     ran = status in {"ok", "wrong_result"}
-    series = {"step": make_samples(time_us, num_ranks=case.num_ranks)} if samples is None else dict(samples)
+    series = {"step.host": make_samples(time_us, num_ranks=case.num_ranks)} if samples is None else dict(samples)
     num_blocks = len(next(iter(series.values())).time_us[0])
     set_id = list(arms).index(arm) if arm in arms else len(arms)
     verdict = verdict or ("by_construction" if origin == "cpu" else "proved")
@@ -198,12 +204,19 @@ def make_record(
         "case_digest": digest(case.model_dump()),
         "arm_digest": digest(arm),
         "plan_digest": "0123456789abcdef",
+        "launch": launch,
         "environment_id": None if status == "skipped" else f"e{launch}",
-        "execution": make_execution(arms, launch=launch, num_blocks=num_blocks, set_id=set_id) if ran else None,
+        "execution": make_execution(arms, num_blocks=num_blocks, set_id=set_id) if ran else None,
         "samples": series if status == "ok" else {},
         "proof": make_proof(verdict, case=case, path=path, ctas=ctas, statement=statement) if ran else None,
         "verification": Verification(
-            num_slots=2, poisoned=True, num_wrong=num_wrong, num_checked=1000, max_error=0.0, rms_error=0.0, tolerance=0.0
+            num_slots=2,
+            poisoned=True,
+            num_wrong=num_wrong,
+            num_checked=1000,
+            max_error=0.0,
+            rms_error=0.0,
+            tolerance=0.0,
         )
         if ran
         else None,

@@ -1,0 +1,85 @@
+"""What a reader should know about single rows, and the footnotes made of it."""
+
+from collections.abc import Sequence
+
+from gtpbench.record.model import Record
+from gtpbench.report.model import Footnote, Note, Row, Timing
+from gtpbench.units import format_size
+
+_MIB = 2**20
+MAX_OVERHEAD = 0.20
+"""Of a block's wall time, from 1 MiB on; below it alignment and stamping always weigh."""
+HOST_BOUND = 0.90
+MIN_SAMPLES = 30
+"""Below it p10 and p90 rest on fewer than three samples each."""
+ORDER_EFFECT_P = 0.05
+SEVERE_SHARE = 0.01
+"""Severe outliers are a note from this share on; a few are in every run, and none is ever dropped."""
+
+_FOOTNOTES = {
+    "rounded_size": "the requested size was rounded down to whole elements for every rank",
+    "partial_launches": "not every launch was ok; times come from those that were",
+    "test_fault": "a fault was injected for a test; this is no measurement",
+    "invalid_step": "the step dropped rows",
+    "few_iterations": f"fewer than {MIN_SAMPLES} samples: p10 and p90 are rough",
+    "severe_outliers": f"more than {SEVERE_SHARE:.0%} of the samples lie beyond 3 interquartile ranges; all are kept",
+    "overhead": f"more than {MAX_OVERHEAD:.0%} of the blocks' time was not the operation (alignment, stamping)",
+    "host_bound": f"more than {HOST_BOUND:.0%} of the time the host was issuing: the device waited for it",
+    "order_effect": "first and second block of a pair differ",
+    "order_unbalanced": "one arm ran first more often than the other",
+}
+"""Code -> text, in the order of printing."""
+
+
+def row_notes(records: Sequence[Record], timings: Sequence[Timing]) -> tuple[Note, ...]:
+    """The notes of one cell, in the order of the footnotes."""
+    found = {**_record_notes(records), **(_timing_notes(records[0].case.size_bytes, timings) if timings else {})}
+    return tuple(Note(code=code, text=found[code]) for code in _FOOTNOTES if code in found)
+
+
+def footnotes(rows: Sequence[Row]) -> tuple[Footnote, ...]:
+    """One footnote for each code that a row has, numbered, with how many rows have it and the first of them."""
+    made: list[Footnote] = []
+    for code, meaning in _FOOTNOTES.items():
+        having = [(row, note) for row in rows for note in row.notes if note.code == code]
+        if not having:
+            continue
+        row, note = having[0]
+        example = f"{row.arm.name} {format_size(row.case.size_bytes)}: {note.text}"
+        count = "1 row" if len(having) == 1 else f"{len(having)} rows"
+        made.append(Footnote(mark=len(made) + 1, code=code, text=f"{meaning} ({count}; {example})"))
+    return tuple(made)
+
+
+def _record_notes(records: Sequence[Record]) -> dict[str, str]:
+    case, num_ok = records[0].case, sum(record.status == "ok" for record in records)
+    found: dict[str, str] = {}
+    if case.requested_bytes != case.size_bytes:
+        found["rounded_size"] = f"{case.requested_bytes} B requested, {case.size_bytes} B used"
+    if 0 < num_ok < len(records):
+        found["partial_launches"] = f"{num_ok} of {len(records)} launches"
+    fault = next((record.test_fault for record in records if record.test_fault), None)
+    if fault:
+        found["test_fault"] = fault
+    if any(record.valid_step is False for record in records):
+        found["invalid_step"] = "its time enters no comparison"
+    return found
+
+
+def _timing_notes(size_bytes: int, timings: Sequence[Timing]) -> dict[str, str]:
+    summary, comparison = timings[0].summary, timings[0].comparison
+    found: dict[str, str] = {}
+    if summary.num_samples < MIN_SAMPLES:
+        found["few_iterations"] = f"{summary.num_samples} samples"
+    if summary.num_severe_outliers > SEVERE_SHARE * summary.num_samples:
+        found["severe_outliers"] = f"{summary.num_severe_outliers} of {summary.num_samples}"
+    if size_bytes >= _MIB and summary.overhead_fraction > MAX_OVERHEAD:
+        found["overhead"] = f"{summary.overhead_fraction:.0%}"
+    bound = [timing for timing in timings if timing.issue_share is not None and timing.issue_share > HOST_BOUND]
+    if bound:
+        found["host_bound"] = f"{bound[0].clock} clock, {bound[0].issue_share:.0%}"
+    if comparison and comparison.order_effect_p <= ORDER_EFFECT_P:
+        found["order_effect"] = f"p = {comparison.order_effect_p:.2g}"
+    if comparison and not comparison.order_balanced:
+        found["order_unbalanced"] = f"{comparison.num_pairs} pairs"
+    return found
