@@ -146,12 +146,17 @@ def values(hashed: Any, *, kind: DataKind, num_ranks: int) -> Any:
     return (hashed & 0xFFFFFF) / 8388608.0 - 1.0
 
 
-def tolerance(dtype: DType, *, num_ranks: int, kind: DataKind, reduces: bool) -> float:
+def tolerance(dtype: DType, *, num_ranks: int, kind: DataKind, reduces: bool, op: ReduceOp = "sum") -> float:
     """Largest allowed |result - fp64 reference| for data in [-1, 1).
 
-    Copies and sums of small integers must be exact (0.0). A sum of G rounded values of magnitude under 1 may round at
-    each of its G - 1 additions, each of magnitude under G: (G - 1) * G * epsilon bounds every summation order.
+    Copies and sums of small integers must be exact (0.0). Their average is exact only where G is a power of two;
+    else rounding 1/G, its product with each value and each of the G - 1 additions, all of magnitude up to 7, is
+    allowed for. A sum of G rounded values of magnitude under 1 may round at each of its G - 1 additions, each of
+    magnitude under G: (G - 1) * G * epsilon bounds every summation order, and the average with it.
     """
-    if not reduces or kind == "integers":
+    if not reduces:
         return 0.0
+    if kind == "integers":
+        is_exact = op == "sum" or num_ranks & (num_ranks - 1) == 0
+        return 0.0 if is_exact else 7 * (num_ranks + 1) * dtype.epsilon
     return (num_ranks - 1) * num_ranks * dtype.epsilon

@@ -4,11 +4,12 @@ Sizes are binary (64KiB = 65536 bytes), rates decimal (1 GB/s = 10^9 bytes per s
 """
 
 import re
+from fractions import Fraction
 
 from gtpbench.errors import UsageError
 
 _BINARY = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_SIZE = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<prefix>[KMGT]?)(?P<suffix>iB|B)?\s*$", re.IGNORECASE)
+_SIZE = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<prefix>[KMGT]?)(?P<suffix>iB|B)?\s*$", re.ASCII | re.IGNORECASE)
 _LADDER = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 
@@ -21,10 +22,10 @@ def parse_size(text: str) -> int:
     match = _SIZE.match(text)
     if match is None:
         raise UsageError(f"{text!r} is not a size: give bytes or K, M, G, KiB, MiB, GiB, for example 64K or 8MiB")
-    value = float(match["number"]) * _BINARY[match["prefix"].upper()]
-    if value != int(value):
+    value = Fraction(match["number"]) * _BINARY[match["prefix"].upper()]
+    if value.denominator != 1:
         raise UsageError(f"{text!r} is not a whole number of bytes")
-    return int(value)
+    return value.numerator
 
 
 def format_size(size_bytes: int) -> str:
@@ -39,7 +40,7 @@ def format_size(size_bytes: int) -> str:
 
 def format_us(time_us: float) -> str:
     """A time with three digits that matter and its unit: `8.31 us`, `4.12 ms`, `1.50 s`."""
-    for limit, factor, unit in ((1e3, 1.0, "us"), (1e6, 1e3, "ms")):
+    for limit, factor, unit in ((999.5, 1.0, "us"), (999.5e3, 1e3, "ms")):
         if abs(time_us) < limit:
             return f"{_three_digits(time_us / factor)} {unit}"
     return f"{_three_digits(time_us / 1e6)} s"
@@ -67,6 +68,6 @@ def format_rate(rate_gb_per_s: float) -> str:
 
 def _three_digits(value: float) -> str:
     magnitude = abs(value)
-    if magnitude >= 100:
+    if magnitude >= 99.95:
         return f"{value:.0f}"
-    return f"{value:.1f}" if magnitude >= 10 else f"{value:.2f}"
+    return f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"

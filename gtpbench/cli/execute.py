@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gtpbench import __version__
 from gtpbench.cli.output import Watcher, emit, say
-from gtpbench.cli.show import closing, render
+from gtpbench.cli.show import show
 from gtpbench.errors import ExitCode, GtpbenchError, UsageError, worst
 from gtpbench.launch.attach import Attached, Peers, attached, wait_for_supervisor
 from gtpbench.launch.attempt import Interrupted
@@ -21,8 +21,9 @@ from gtpbench.launch.results import RunFolder
 from gtpbench.launch.run import Run
 from gtpbench.plan import Plan, build_plan, digest, skips
 from gtpbench.record.model import Record
+from gtpbench.report.closing import closing_line
+from gtpbench.report.model import RunView
 from gtpbench.report.render import write_reports
-from gtpbench.report.view import RunView
 from gtpbench.scenario.load import dump_scenario
 from gtpbench.scenario.resolve import MachineFacts, resolve
 from gtpbench.scenario.schema import Scenario
@@ -108,8 +109,8 @@ def _decide(request: Request, plan: Plan, facts: MachineFacts, place: Place) -> 
         watcher.clear()
         folder.close()
     if views:
-        emit(render(views[-1], request.format))
-        last = closing(views[-1], code, out)
+        show(views[-1], request.format)
+        last = closing_line(views[-1], exit_code=int(code), directory=out)
         if request.format == "table":
             emit(last)
         else:

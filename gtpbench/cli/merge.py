@@ -18,10 +18,10 @@ def command(directories: Directories, out: MergeOut, format: o.OutputFormat = o.
 
     Example: gtpbench merge run-1 run-2 --out both
     """
-    from gtpbench.cli.output import emit, say
-    from gtpbench.cli.show import render
+    from gtpbench.cli.output import say
+    from gtpbench.cli.show import show
     from gtpbench.launch.merge import merge_folders
     from gtpbench.report.render import write_reports
 
     merge_folders(directories, out, warn=say)
-    emit(render(write_reports(out, warn=say), format.value))
+    show(write_reports(out, warn=say), format.value)

@@ -10,8 +10,8 @@ def command(directory: o.RunFolderArgument, format: o.OutputFormat = o.Format.TA
 
     Example: gtpbench report gtpbench-results/quickstart --format csv
     """
-    from gtpbench.cli.output import emit, say
-    from gtpbench.cli.show import render
+    from gtpbench.cli.output import say
+    from gtpbench.cli.show import show
     from gtpbench.report.render import write_reports
 
-    emit(render(write_reports(directory, warn=say), format.value))
+    show(write_reports(directory, warn=say), format.value)

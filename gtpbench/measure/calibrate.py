@@ -1,5 +1,6 @@
 """Iteration counts, fixed before the first timed block and equal for all arms of a case. Pure."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -36,7 +37,7 @@ def choose_counts(measure: Measure, estimates_us: Mapping[str, float], *, num_ca
     fastest_us = max(min(estimates_us.values()), 0.01)
     budget_us = measure.time_budget_s * 1e6 / num_cases / measure.blocks
     operations = max(1.0, budget_us / sum(estimates_us.values()))
-    k = max(1, -(-int(MIN_INTERVAL_US) // max(1, int(fastest_us))))
+    k = math.ceil(MIN_INTERVAL_US / fastest_us)
     if operations / k > MAX_SAMPLES_PER_BLOCK:
         k = round(operations / MAX_SAMPLES_PER_BLOCK)
     return Counts(samples=max(1, round(operations / k)), k=k)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from gtpbench.record.model import Record
 from gtpbench.report.model import Footnote, Note, Row, Timing
+from gtpbench.report.words import percent
 from gtpbench.units import format_size
 
 _MIB = 2**20
@@ -22,9 +23,9 @@ _FOOTNOTES = {
     "test_fault": "a fault was injected for a test; this is no measurement",
     "invalid_step": "the step dropped rows",
     "few_iterations": f"fewer than {MIN_SAMPLES} samples: p10 and p90 are rough",
-    "severe_outliers": f"more than {SEVERE_SHARE:.0%} of the samples lie beyond 3 interquartile ranges; all are kept",
-    "overhead": f"more than {MAX_OVERHEAD:.0%} of the blocks' time was not the operation (alignment, stamping)",
-    "host_bound": f"more than {HOST_BOUND:.0%} of the time the host was issuing: the device waited for it",
+    "severe_outliers": f"more than {percent(SEVERE_SHARE)} of the samples lie beyond 3 interquartile ranges; all are kept",
+    "overhead": f"more than {percent(MAX_OVERHEAD)} of the blocks' time was not the operation (alignment, stamping)",
+    "host_bound": f"more than {percent(HOST_BOUND)} of the time the host was issuing: the device waited for it",
     "order_effect": "first and second block of a pair differ",
     "order_unbalanced": "one arm ran first more often than the other",
 }
@@ -74,10 +75,10 @@ def _timing_notes(size_bytes: int, timings: Sequence[Timing]) -> dict[str, str]:
     if summary.num_severe_outliers > SEVERE_SHARE * summary.num_samples:
         found["severe_outliers"] = f"{summary.num_severe_outliers} of {summary.num_samples}"
     if size_bytes >= _MIB and summary.overhead_fraction > MAX_OVERHEAD:
-        found["overhead"] = f"{summary.overhead_fraction:.0%}"
-    bound = [timing for timing in timings if timing.issue_share is not None and timing.issue_share > HOST_BOUND]
-    if bound:
-        found["host_bound"] = f"{bound[0].clock} clock, {bound[0].issue_share:.0%}"
+        found["overhead"] = f"{percent(summary.overhead_fraction)}"
+    for timing in timings:
+        if timing.issue_share is not None and timing.issue_share > HOST_BOUND:
+            found["host_bound"] = f"{timing.clock} clock, {percent(timing.issue_share)}"
     if comparison and comparison.order_effect_p <= ORDER_EFFECT_P:
         found["order_effect"] = f"p = {comparison.order_effect_p:.2g}"
     if comparison and not comparison.order_balanced:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gtpbench.record import Environment, Origin, Record
-from gtpbench.record.model import Clock
 from gtpbench.report.machine import command_text, environment_rows
 from gtpbench.report.model import Footnote, Group, Note, Row, RunView, Timing
 from gtpbench.report.notes import footnotes
@@ -17,6 +16,8 @@ __all__ = ["Footnote", "Group", "Note", "Row", "RunView", "Timing", "build_view"
 
 _Cells = dict[tuple[Origin, str, str], list[Record]]
 """(origin, case_id, arm) -> records by launch."""
+_GroupKey = tuple[str, str, str, str, bool, int, Origin]
+"""Collective, operation or "", dtype, placement, hot, ranks, origin."""
 
 
 def build_view(
@@ -85,16 +86,15 @@ def _cells(records: Sequence[Record]) -> _Cells:
 
 def _groups(cells: _Cells, arms: Sequence[str], *, functional: bool) -> Iterator[Group]:
     """Groups by what their rows share, rows by size and then as the arms."""
-    by_key: dict[tuple[str, str, str, str, bool, int, Origin], list[Row]] = {}
+    by_key: dict[_GroupKey, list[Row]] = {}
     for (origin, case_id, _), records in cells.items():
         baseline = cells.get((origin, case_id, arms[0]), [])
         row = build_row(records, baseline, baseline_arm=arms[0], functional=functional)
         case = row.case
-        key = (case.collective, case.op or "", case.dtype, case.placement, case.hot, case.num_ranks, origin)
+        key: _GroupKey = (case.collective, case.op or "", case.dtype, case.placement, case.hot, case.num_ranks, origin)
         by_key.setdefault(key, []).append(row)
     for key in sorted(by_key, key=lambda key: (*key[:3], key[3] != "out_of_place", *key[4:])):
         rows = sorted(by_key[key], key=lambda row: (row.case.size_bytes, arms.index(row.arm.name)))
-        clocks: set[Clock] = {timing.clock for row in rows for timing in row.timings}
         yield Group(
             collective=key[0],
             op=key[1] or None,
@@ -103,14 +103,14 @@ def _groups(cells: _Cells, arms: Sequence[str], *, functional: bool) -> Iterator
             hot=key[4],
             num_ranks=key[5],
             origin=key[6],
-            clocks=clock_order(clocks),
+            clocks=clock_order({timing.clock for row in rows for timing in row.timings}),
             rows=tuple(rows),
         )
 
 
 def _corrected(groups: tuple[Group, ...]) -> tuple[Group, ...]:
     """The groups with outcomes decided again, corrected over all cells of one origin and clock."""
-    families: dict[tuple[Origin, Clock], list[Timing]] = {}
+    families: dict[tuple[Origin, str], list[Timing]] = {}
     for group in groups:
         for row in group.rows:
             for timing in row.timings:

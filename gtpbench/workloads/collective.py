@@ -74,7 +74,11 @@ class CollectiveWorkload(Workload):
                 self.step(slot)
             self.backend.host_sync(self._queue)
             bound = tolerance(
-                self._dtype, num_ranks=self.case.num_ranks, kind=kind, reduces=self._collective.reduces
+                self._dtype,
+                num_ranks=self.case.num_ranks,
+                kind=kind,
+                reduces=self._collective.reduces,
+                op=self.case.op or "sum",
             )
             for slot in range(self._num_slots):
                 _, recv = self._slots[slot]

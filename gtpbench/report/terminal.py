@@ -1,0 +1,194 @@
+"""The view as tables for a terminal or a pipe, with rich."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gtpbench.report.absent import absent_rows
+from gtpbench.report.model import Group, Row, RunView, Timing
+from gtpbench.report.trust import trust_lines
+from gtpbench.report.words import (
+    MISSING,
+    PROOF_TEXT,
+    PROOF_TONE,
+    Tone,
+    group_title,
+    plain_ascii,
+    ratio_text,
+    ratio_tone,
+    size_text,
+)
+from gtpbench.units import format_rate
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+_STYLES: dict[Tone, str] = {"good": "green", "bad": "bold red", "open": "yellow", "plain": ""}
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """How much fits: p10 to p90 on the first `ranges` clocks, the columns that may go last."""
+
+    ranges: int
+    path: bool = True
+
+
+_LAYOUTS = (_Layout(ranges=9), _Layout(ranges=1), _Layout(ranges=0), _Layout(ranges=0, path=False))
+"""From wide to narrow; the first that fits the console is used."""
+
+
+def print_view(view: RunView, console: "Console") -> None:
+    """Print everything but the closing line."""
+    from rich.text import Text
+
+    ascii_only = console.options.ascii_only
+
+    def text(words: str, style: str = "") -> Text:
+        return Text(plain_ascii(words) if ascii_only else words, style=style)
+
+    console.print(_grid(trust_lines(view), text))
+    for group in view.groups:
+        console.print()
+        console.print(text(group_title(group), "bold"))
+        absent = absent_rows(group)
+        if absent:
+            console.print(_grid([(item.status, f"{item.arm} at {item.sizes}: {item.reason}") for item in absent], text))
+        shown = [row for row in group.rows if row.timings]
+        if shown:
+            layout, table = _fitting(view, group, shown, console, text)
+            console.print(text(_caption(shown, ranges=layout.ranges > 0), "dim"))
+            console.print(table)
+    if view.footnotes:
+        console.print()
+    for footnote in view.footnotes:
+        console.print(text(f"{_marks((footnote.mark,), ascii_only)} {footnote.text}", "dim"))
+
+
+def render_text(view: RunView, *, width: int = 100) -> str:
+    """The same as plain text without colour."""
+    import io
+
+    from rich.console import Console
+
+    stream = io.StringIO()
+    print_view(view, Console(file=stream, width=width, color_system=None, legacy_windows=False))
+    return "".join(line.rstrip() + "\n" for line in stream.getvalue().splitlines())
+
+
+_MakeText = Callable[..., "Text"]
+
+
+def _grid(lines: Sequence[tuple[str, str]], text: _MakeText) -> "Table":
+    """Labels and sentences, the sentences wrapped beside their label."""
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, sentence in lines:
+        grid.add_row(text(label, "dim"), text(sentence))
+    return grid
+
+
+def _caption(rows: Sequence[Row], *, ranges: bool) -> str:
+    """What every row of a table shares."""
+    parts = ["time of one operation on the slowest rank: median" + (" (p10–p90)" if ranges else "")]
+    proofs = {row.proof for row in rows}
+    if len(proofs) == 1 and (proof := rows[0].proof) is not None:
+        parts.append(f"every row {PROOF_TEXT[proof]}")
+    return " · ".join(parts)
+
+
+def _fitting(
+    view: RunView, group: Group, rows: Sequence[Row], console: "Console", text: _MakeText
+) -> "tuple[_Layout, Table]":
+    """The widest layout that the console has room for, else the narrowest."""
+    for layout in _LAYOUTS[:-1]:
+        table = _table(view, group, rows, layout, text)
+        if console.measure(table, options=console.options.update(width=1000)).maximum <= console.width:
+            return layout, table
+    return _LAYOUTS[-1], _table(view, group, rows, _LAYOUTS[-1], text)
+
+
+def _table(view: RunView, group: Group, rows: Sequence[Row], layout: _Layout, text: _MakeText) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    columns = _columns(view, group, rows, layout, ascii_only=text("–").plain == "-")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for column in columns:
+        table.add_column(text(column.header), justify="right" if column.right else "left", vertical="bottom")
+    for row in rows:
+        table.add_row(*(text(column.cell(row), _STYLES[column.tone(row)]) for column in columns))
+    return table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    header: str
+    cell: Callable[[Row], str]
+    right: bool = True
+    tone: Callable[[Row], Tone] = lambda _: "plain"
+
+
+def _columns(view: RunView, group: Group, rows: Sequence[Row], layout: _Layout, *, ascii_only: bool) -> list[_Column]:
+    """The columns that have something to say."""
+
+    def arm(row: Row) -> str:
+        marks = view.marks(row)
+        return row.arm.name + (f" {_marks(marks, ascii_only)}" if marks else "")
+
+    columns = [_Column(header="size", cell=size_text), _Column(header="arm", cell=arm, right=False)]
+    for number, clock in enumerate(group.clocks):
+        wide = number < layout.ranges
+        columns.append(
+            _Column(
+                header=f"{clock}\nus",
+                cell=lambda row, clock=clock, wide=wide: _time(row.timing(clock), wide=wide),  # type: ignore[misc]
+            )
+        )
+    if any(row.headline and row.headline.busbw_gb_per_s is not None for row in rows):
+        columns.append(_Column(header="busbw\nGB/s", cell=_busbw))
+    if layout.path:
+        columns.append(_Column(header="path", cell=lambda row: row.path or MISSING, right=False))
+        if any(row.ctas is not None for row in rows):
+            columns.append(_Column(header="CTAs", cell=lambda row: MISSING if row.ctas is None else str(row.ctas)))
+    if any(row.comparison for row in rows):
+        demonstration = ",\na demonstration" if group.origin == "cpu" else ""
+        header = f"against {view.baseline}{demonstration}"
+        columns.append(_Column(header=header, cell=ratio_text, right=False, tone=ratio_tone))
+    if len({row.proof for row in rows}) > 1:
+        columns.append(_Column(header="proof", cell=_proof, right=False, tone=_proof_tone))
+    return columns
+
+
+def _proof(row: Row) -> str:
+    return MISSING if row.proof is None else PROOF_TEXT[row.proof]
+
+
+def _proof_tone(row: Row) -> Tone:
+    return "plain" if row.proof is None else PROOF_TONE[row.proof]
+
+
+def _busbw(row: Row) -> str:
+    rate = row.headline.busbw_gb_per_s if row.headline else None
+    return MISSING if rate is None else format_rate(rate)
+
+
+def _time(timing: Timing | None, *, wide: bool) -> str:
+    if timing is None:
+        return MISSING
+    summary = timing.summary
+    if not wide:
+        return format_rate(summary.median_us)
+    return f"{format_rate(summary.median_us)} ({format_rate(summary.p10_us)}–{format_rate(summary.p90_us)})"
+
+
+def _marks(marks: Sequence[int], ascii_only: bool) -> str:
+    if ascii_only:
+        return "[" + ",".join(map(str, marks)) + "]"
+    return " ".join(str(mark).translate(_SUPERSCRIPTS) for mark in marks)

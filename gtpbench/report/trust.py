@@ -1,0 +1,55 @@
+"""The trust box: what was asked, where it ran, how much was sampled, what is proved, what the ratios rest on."""
+
+from gtpbench.report.model import RunView
+from gtpbench.report.ratios import ABSOLUTE_FLOOR_US, LARGE_MARGIN, SMALL_MARGIN
+from gtpbench.report.verdict import proof_text
+from gtpbench.report.words import ORIGIN_TEXT, percent
+
+
+def trust_lines(view: RunView) -> list[tuple[str, str]]:
+    """(label, sentence) of each line."""
+    return [
+        ("asked", view.command or "not recorded"),
+        ("where", _where(view)),
+        ("sampled", _sampled(view)),
+        ("proof", proof_text(view)),
+        ("ratios", _ratios(view)),
+    ]
+
+
+def _where(view: RunView) -> str:
+    ranks = " and ".join(map(str, view.num_ranks)) + (" rank" if view.num_ranks == (1,) else " ranks")
+    origins = "; ".join(ORIGIN_TEXT[origin] for origin in view.origins)
+    mixed = " (different origins are never compared)" if len(view.origins) > 1 else ""
+    return f"{ranks} · {origins}{mixed}"
+
+
+def _sampled(view: RunView) -> str:
+    if not view.num_launches:
+        return "nothing was timed"
+    low, high = view.num_blocks
+    blocks = f"{low}" if low == high else f"{low} to {high}"
+    launches = f"{view.num_launches} launch" + ("" if view.num_launches == 1 else "es")
+    if view.num_launches != view.num_all_launches:
+        launches = f"{view.num_launches} of {view.num_all_launches} launches"
+    samples = [row.headline.summary.num_samples for row in view.rows if row.headline]
+    few, many = min(samples), max(samples)
+    return f"{launches} × {blocks} blocks · {few if few == many else f'{few} to {many}'} samples a row"
+
+
+def _ratios(view: RunView) -> str:
+    compared = [row.comparison for row in view.rows if row.comparison]
+    if not compared:
+        reasons = [row.no_ratio for row in view.rows if row.no_ratio]
+        told = dict.fromkeys(reason.text for reason in reasons if reason.code not in {"baseline", "skipped"})
+        return "none" + (f": {'; '.join(told)}" if told else ", nothing to compare")
+    units = {comparison.within_one_launch for comparison in compared}
+    scope = "within one launch" if True in units else "over launches"
+    if True not in units and not all(comparison.launch_variance_covered for comparison in compared):
+        scope = "over block pairs of few launches"
+    cells = f", corrected over {len(compared)} cells" if len(compared) > 1 else ""
+    demonstration = "a demonstration, no claim about symmetric memory on GPUs: " if "cpu" in view.origins else ""
+    return (
+        f"{demonstration}against {view.baseline}, 95 % intervals {scope}{cells}; up to {percent(SMALL_MARGIN)} below "
+        f"1MiB, {percent(LARGE_MARGIN)} from there on, or {ABSOLUTE_FLOOR_US} us counts as the same"
+    )

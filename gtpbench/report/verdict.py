@@ -1,0 +1,110 @@
+"""What a run found, in a sentence: outcomes by size, failures, and arms without proof."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from gtpbench.collectives import COLLECTIVES
+from gtpbench.report.model import Group, Row, RunView
+from gtpbench.report.words import sizes_text
+from gtpbench.stats.compare import Outcome
+from gtpbench.stats.crossover import faster_from
+from gtpbench.units import format_size
+
+_MAX_PARTS = 4
+"""Sentences about one arm in one group; with more, cells are counted instead."""
+_OUTCOMES: tuple[Outcome, ...] = ("faster", "slower", "same", "undecided")
+_PREFIXES = {"cpu": "CPU demonstration: ", "modelled": "modelled: ", "imported": "imported: "}
+
+
+def verdict_text(view: RunView) -> str:
+    """For example `symm: faster from 1MiB, undecided at 64KiB`, failures before it."""
+    return "; ".join([*_failures(view.rows), _outcomes(view)])
+
+
+def proof_text(view: RunView) -> str:
+    """Which arms lack a proof of their path: `every arm proved`, `without proof: symm (fell back at 64KiB)`."""
+    ran = [row for row in view.rows if row.proof is not None]
+    if not ran:
+        return "no arm ran, nothing to prove"
+    verdicts = {row.proof for row in ran}
+    parts: list[str] = []
+    for verdict in ("fell_back", "unproven", "not_eligible"):
+        having = [row for row in ran if row.proof == verdict]
+        for arm in dict.fromkeys(row.arm.name for row in having):
+            of = sorted({row.case.size_bytes for row in ran if row.arm.name == arm})
+            sizes = sorted({row.case.size_bytes for row in having if row.arm.name == arm})
+            parts.append(f"{arm} ({verdict.replace('_', ' ')} at {sizes_text(sizes, of=of)})")
+    if parts:
+        return "without proof: " + ", ".join(parts)
+    if verdicts == {"by_construction"}:
+        return "every arm by construction"
+    return "every arm proved" if verdicts == {"proved"} else "every arm proved or by construction"
+
+
+def _failures(rows: Sequence[Row]) -> list[str]:
+    counts = Counter(row.status for row in rows)
+    failed = counts["error"] + counts["timeout"] + counts["wrong_result"]
+    wrong = f" ({counts['wrong_result']} with wrong data)" if counts["wrong_result"] else ""
+    return [
+        *([f"FAILED: {failed} of {len(rows)} rows{wrong}"] if failed else []),
+        *([f"skipped: {counts['skipped']} of {len(rows)} rows"] if counts["skipped"] else []),
+    ]
+
+
+def _outcomes(view: RunView) -> str:
+    if view.functional or set(view.origins) == {"shared_gpu"}:
+        return "functional only"
+    parts = [
+        (group, text)
+        for group in view.groups
+        for arm in view.arms[1:]
+        if (text := _arm_text([row for row in group.rows if row.arm.name == arm], arm))
+    ]
+    if not parts:
+        return "nothing to compare"
+    if len(parts) > _MAX_PARTS:
+        return "; ".join(filter(None, (_counts(view, arm) for arm in view.arms[1:])))
+    named = len({id(group) for group, _ in parts}) > 1
+    return "; ".join(
+        _PREFIXES.get(group.origin, "") + (_short(group, view) if named else "") + text for group, text in parts
+    )
+
+
+def _arm_text(rows: Sequence[Row], arm: str) -> str | None:
+    """What one arm showed in one group; None where it has no ratio by rule or was not run."""
+    points = {row.case.size_bytes: row.comparison.outcome for row in rows if row.comparison}
+    if not points:
+        return None
+    of = sorted(row.case.size_bytes for row in rows)
+    parts: list[str] = []
+    start = faster_from(sorted(points.items()))
+    for outcome in _OUTCOMES:
+        sizes = [size for size in of if points.get(size) == outcome]
+        if not sizes:
+            continue
+        if outcome == "faster" and start is not None and sizes[0] == start and len(sizes) > 1 and sizes != of:
+            parts.append(f"faster from {format_size(start)}")
+        else:
+            parts.append(f"{outcome} at {sizes_text(sizes, of=of)}")
+    return f"{arm}: {', '.join(parts)}"
+
+
+def _counts(view: RunView, arm: str) -> str | None:
+    outcomes = Counter(row.comparison.outcome for row in view.rows if row.arm.name == arm and row.comparison)
+    if not outcomes:
+        return None
+    told = ", ".join(f"{outcome} in {outcomes[outcome]}" for outcome in _OUTCOMES if outcomes[outcome])
+    prefix = _PREFIXES.get(view.origins[0], "") if len(view.origins) == 1 else ""
+    return f"{prefix}{arm}: {told} of {outcomes.total()} cells"
+
+
+def _short(group: Group, view: RunView) -> str:
+    """Just what tells the group from the others."""
+    several = [
+        (COLLECTIVES[group.collective].title, len({g.collective for g in view.groups})),
+        (group.dtype, len({g.dtype for g in view.groups})),
+        (group.placement.replace("_", " "), len({g.placement for g in view.groups})),
+        (f"{group.num_ranks} ranks", len({g.num_ranks for g in view.groups})),
+    ]
+    told = " ".join(text for text, number in several if number > 1)
+    return f"{told} " if told else ""

@@ -1,0 +1,116 @@
+"""Whole runs made by hand, one for each kind of report."""
+
+import dataclasses
+import random
+from collections.abc import Mapping, Sequence
+
+from gtpbench.record import Environment, Record, Samples
+from gtpbench.report.view import RunView, build_view
+from gtpbench.scenario.load import build_scenario
+from gtpbench.scenario.schema import Scenario
+from tests.unit.report.factory import KIB, MIB, make_case, make_environment, make_record, make_samples
+
+GPU_COMMAND = ("gtpbench", "run", "scenarios/collectives/sweep.toml", "--launches", "6")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Records, environments and scenario of one run folder."""
+
+    records: list[Record]
+    environments: dict[str, Environment]
+    scenario: Scenario
+
+    def view(self) -> RunView:
+        """The run's view."""
+        return build_view(self.records, self.environments, scenario=self.scenario)
+
+
+def make_scenario(name: str, arms: Sequence[str], **fields: object) -> Scenario:
+    """A resolved scenario; only its name, arms and `functional` matter to reports."""
+    workload = {"collectives": ["all_gather"], "sizes": [64 * KIB]}
+    return build_scenario({"name": name, "workload": workload, "arms": list(arms), **fields}, origin="test")
+
+
+def jittered(
+    base_us: float, *, seed: int, spread: float = 0.02, num_blocks: int = 10, iters: int = 20
+) -> list[list[float]]:
+    """[block][iteration] around `base_us`, the same for the same seed, to a tenth of a microsecond."""
+    generator = random.Random(seed)
+    return [
+        [round(base_us * (1 + spread * (2 * generator.random() - 1)), 1) for _ in range(iters)]
+        for _ in range(num_blocks)
+    ]
+
+
+def cpu_run() -> Run:
+    """One launch, none and symm on two CPU ranks; at 16 MiB exactly 1000 us and 2000 us for symm and none."""
+    times: Mapping[int, tuple[float, float]] = {64 * KIB: (80.0, 81.0), MIB: (200.0, 100.0), 16 * MIB: (2000.0, 1000.0)}
+    records = []
+    for size, (none_us, symm_us) in times.items():
+        case = make_case(size_bytes=size)
+        records += [
+            make_record("none", case=case, time_us=none_us),
+            make_record("symm", case=case, time_us=symm_us),
+            make_record(
+                "symm:nvls",
+                case=case,
+                status="skipped",
+                reason=("no_cpu_counterpart", "symm:nvls is an NCCL feature without a counterpart on CPU ranks"),
+                arms=("none", "symm", "symm:nvls"),
+            ),
+        ]
+    return Run(
+        records=records,
+        environments={"e0": make_environment()},
+        scenario=make_scenario("allgather", ("none", "symm", "symm:nvls")),
+    )
+
+
+def gpu_run() -> Run:
+    """Six launches on eight GPUs, both clocks, both collectives, with every kind of row."""
+    arms = ("none", "symm", "symm:ce")
+    records: list[Record] = []
+    for launch in range(6):
+        for number, (size, us) in enumerate({64 * KIB: 12.0, MIB: 24.0, 16 * MIB: 120.0, 256 * MIB: 900.0}.items()):
+            for collective in ("all_gather", "reduce_scatter"):
+                case = make_case(collective=collective, size_bytes=size, num_ranks=8)
+                for position, arm in enumerate(arms):
+                    if (collective, arm) == ("reduce_scatter", "symm:ce"):
+                        continue
+                    factor = {"none": 1.0, "symm": (1.12, 1.0, 0.6, 0.55)[number], "symm:ce": 0.97}[arm]
+                    samples = _gpu_samples(us * factor, seed=launch * 100 + number * 10 + position)
+                    verdict = "fell_back" if (arm, number) == ("symm:ce", 0) else "proved"
+                    records.append(
+                        make_record(
+                            arm,
+                            case=case,
+                            samples=samples,
+                            origin="measured",
+                            arms=arms,
+                            launch=launch,
+                            ctas={"none": 24, "symm": 16, "symm:ce": None}[arm],
+                            verdict=verdict,
+                            path={"none": "ring", "symm": "symm_lsa", "symm:ce": "copy_engine"}[arm],
+                        )
+                    )
+    case = make_case(collective="reduce_scatter", size_bytes=64 * KIB, num_ranks=8)
+    records.append(
+        make_record(
+            "symm:ce",
+            case=case,
+            origin="measured",
+            arms=arms,
+            status="timeout",
+            reason=("stage_timeout", "rank 3 | `blocks`"),
+        )
+    )
+    fields = {"gpus": ("NVIDIA H200",) * 8, "driver": "580.65.06", "command": GPU_COMMAND}
+    environments = {f"e{launch}": make_environment(launch, **fields) for launch in range(6)}
+    return Run(records=records, environments=environments, scenario=make_scenario("sweep", arms))
+
+
+def _gpu_samples(base_us: float, *, seed: int) -> dict[str, Samples]:
+    graph = make_samples(jittered(base_us, seed=seed), clock="graph", k=8, num_ranks=8)
+    stream = make_samples(jittered(base_us + 6.0, seed=seed + 1), clock="stream", num_ranks=8, issue_us=0.9 * base_us)
+    return {"step.graph": graph, "step.stream": stream}
