@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gtpbench import __version__
 from gtpbench.cli.output import Watcher, emit, say
@@ -22,11 +23,13 @@ from gtpbench.launch.run import Run
 from gtpbench.plan import Plan, build_plan, digest, skips
 from gtpbench.record.model import Record
 from gtpbench.report.closing import closing_line
-from gtpbench.report.model import RunView
 from gtpbench.report.render import write_reports
 from gtpbench.scenario.load import dump_scenario
 from gtpbench.scenario.resolve import MachineFacts, resolve
 from gtpbench.scenario.schema import Scenario
+
+if TYPE_CHECKING:
+    from gtpbench.report.model import RunView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +87,16 @@ def _run(request: Request, scenario: Scenario, place: Place | None) -> ExitCode:
     if place.decides:
         return _decide(request, plan, facts, place)
     with tempfile.TemporaryDirectory(prefix="gtpbench-logs-") as logs:
-        return _guarded(_node(plan, facts, place, None, Path(logs), lambda _: ExitCode.OK, Watcher()), None)
+        run = _node(
+            plan,
+            facts=facts,
+            place=place,
+            folder=None,
+            scratch=Path(logs),
+            conclude=lambda _: ExitCode.OK,
+            watcher=Watcher(),
+        )
+        return _guarded(run, None)
 
 
 def _decide(request: Request, plan: Plan, facts: MachineFacts, place: Place) -> ExitCode:
@@ -104,7 +116,10 @@ def _decide(request: Request, plan: Plan, facts: MachineFacts, place: Place) -> 
         return code
 
     try:
-        code = _guarded(_node(plan, facts, place, folder, out / "logs", conclude, watcher), folder)
+        run = _node(
+            plan, facts=facts, place=place, folder=folder, scratch=out / "logs", conclude=conclude, watcher=watcher
+        )
+        code = _guarded(run, folder)
     finally:
         watcher.clear()
         folder.close()
@@ -120,6 +135,7 @@ def _decide(request: Request, plan: Plan, facts: MachineFacts, place: Place) -> 
 
 def _node(
     plan: Plan,
+    *,
     facts: MachineFacts,
     place: Place,
     folder: RunFolder | None,

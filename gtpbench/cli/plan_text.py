@@ -39,9 +39,11 @@ def _as_text(plan: Plan, skipped: Skips) -> str:
     scenario = plan.scenario
     num_cells = len(plan.cases) * len(plan.arms)
     lines = [
-        f"plan {plan.digest} of scenario {scenario.name}: {len(plan.cases)} cases x {len(plan.arms)} arms "
-        f"on {plan.num_ranks} ranks, {scenario.measure.launches} launches, "
-        f"about {format_seconds(estimated_seconds(plan, skipped))}",
+        (
+            f"plan {plan.digest} of scenario {scenario.name}: {len(plan.cases)} cases x {len(plan.arms)} arms "
+            f"on {plan.num_ranks} ranks, {scenario.measure.launches} launches, "
+            f"about {format_seconds(estimated_seconds(plan, skipped))}"
+        ),
         "",
         "worker sets (one process a rank in each, taking turns):",
     ]

@@ -5,6 +5,7 @@ from gtpbench.cli import options as o
 
 def command(
     scenario: o.ScenarioFile,
+    *,
     num_ranks: o.NumRanks = None,
     launches: o.Launches = None,
     time_budget: o.TimeBudget = None,

@@ -189,9 +189,7 @@ class Attempt:
             board_fd=board_fd,
             board_rows=len(place.global_ranks),
             cpu=place.cpu_of(process.local_rank) if on_cpu else None,
-            store=StoreSpec(
-                kind=kind, address=place.master_address, port=place.master_port, prefix=place.store_prefix
-            ),
+            store=StoreSpec(kind=kind, address=place.master_address, port=place.master_port, prefix=place.store_prefix),
             set_ids=tuple(item.set_id for item in self.sets),
             live=tuple((case, tuple(arms)) for case, arms in self.live),
             counts=tuple((case, samples, k) for case, (samples, k) in sorted(self.counts.items())),
@@ -276,9 +274,7 @@ class Attempt:
         told = text if known else f"rank {process.rank} failed: {text} (log: {process.log})"
         return self._blame(process, "rank_error", told, exit_code=ExitCode(process.error["exit_code"]))
 
-    def _blame(
-        self, process: _Process, code: str, text: str, *, exit_code: ExitCode = ExitCode.FAILED
-    ) -> Failure:
+    def _blame(self, process: _Process, code: str, text: str, *, exit_code: ExitCode = ExitCode.FAILED) -> Failure:
         position = process.board.position(process.local_rank)
         arm = self.plan.arms[position.arm].name if position.arm >= 0 else ", ".join(process.worker_set.arms)
         case = f", case {self.plan.cases[position.case].case_id}" if position.case >= 0 else ""

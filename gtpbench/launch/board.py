@@ -27,7 +27,7 @@ class Position:
     case: int
     arm: int
     operation: int
-    """Number of the last operation entered in this process."""
+    """Operations entered in this stage."""
     turn: int
     seconds_in_stage: float
 
@@ -59,10 +59,11 @@ class Board:
         cells[base + _CASE] = case
         cells[base + _ARM] = arm
         cells[base + _TURN] = turn
+        cells[base + _OPERATION] = 0
         cells[base + _STAGE] = STAGES.index(stage)
 
     def mark(self, row: int, operation: int) -> None:
-        """Rank `row` enters operation number `operation`."""
+        """Rank `row` enters operation number `operation` of its stage."""
         self._cells[row * _FIELDS + _OPERATION] = operation
 
     def position(self, row: int) -> Position:

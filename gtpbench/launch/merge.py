@@ -39,9 +39,7 @@ def merge_folders(sources: Sequence[Path], target: Path, *, warn: Callable[[str]
     offset = 0
     for _, records, found in runs:
         for environment in found.values():
-            append_line(
-                target / ENVIRONMENTS, environment.model_copy(update={"launch": environment.launch + offset})
-            )
+            append_line(target / ENVIRONMENTS, environment.model_copy(update={"launch": environment.launch + offset}))
         for record in records:
             append_line(target / RESULTS, record.model_copy(update={"launch": record.launch + offset}))
         offset += max((record.launch + 1 for record in records), default=0)

@@ -34,6 +34,4 @@ class Place:
 
 def builtin_place(num_ranks: int) -> Place:
     """All ranks on this node, started by gtpbench itself."""
-    return Place(
-        launcher="builtin", node=0, num_nodes=1, world_size=num_ranks, global_ranks=tuple(range(num_ranks))
-    )
+    return Place(launcher="builtin", node=0, num_nodes=1, world_size=num_ranks, global_ranks=tuple(range(num_ranks)))

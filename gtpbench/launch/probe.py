@@ -124,7 +124,7 @@ def interfaces(num_nodes: int) -> list[str]:
 def load_torch(*, threads: int | None) -> None:
     """Import torch and its distributed package; with `threads` also limit intra-operation threads."""
     import torch
-    import torch.distributed  # noqa: F401  # seconds that belong to the start stage
+    import torch.distributed
 
     if threads is not None:
         torch.set_num_threads(threads)
@@ -208,7 +208,7 @@ def _driver() -> str | None:
 def _container() -> str | None:
     if Path("/.dockerenv").exists():
         return "docker"
-    return os.environ.get("container") or os.environ.get("SINGULARITY_NAME")
+    return os.environ.get("SINGULARITY_NAME") or os.environ.get("APPTAINER_NAME")
 
 
 def _read(path: str) -> str | None:
@@ -220,4 +220,3 @@ def _read(path: str) -> str | None:
 
 def _sha256(path: Path) -> str | None:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from gtpbench.errors import ExitCode, RunError, UsageError
 from gtpbench.launch.assemble import failed_record, measured_record, skipped_record
-from gtpbench.launch.attempt import Attempt, Failure, Finished, Interrupted, Live
+from gtpbench.launch.attempt import Attempt, Failure, Finished, Live
 from gtpbench.launch.faults import VARIABLE as FAULT_VARIABLE
 from gtpbench.launch.pipes import Message
 from gtpbench.launch.place import Place
@@ -306,7 +306,6 @@ class _Launch:
             fault=self.run.fault,
         )
         folder.add_record(record)
-
 
 
 def _known_counts(plan: Plan, records: list[Record]) -> dict[int, tuple[int, int]]:

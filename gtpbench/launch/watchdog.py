@@ -76,7 +76,9 @@ def _finding(
     set_id: int, positions: Sequence[Position], late: Position, *, plan: Plan, global_ranks: Sequence[int]
 ) -> Finding:
     def progress(position: Position) -> tuple[int, int, int]:
-        return (position.turn, STAGES.index(position.stage), position.operation)
+        # A rank waits when it has left a stage: it is ahead of those still in a stage of the same turn.
+        stage = len(STAGES) if position.stage == "waiting" else STAGES.index(position.stage)
+        return (position.turn, stage, position.operation)
 
     least = min(progress(position) for position in positions)
     behind = [position for position in positions if progress(position) == least]

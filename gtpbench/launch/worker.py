@@ -1,6 +1,6 @@
 """One rank process: meets the others, walks the turns, reports to its supervisor.
 
-    python -m gtpbench.launch.worker EVENT_FD CONTROL_FD
+python -m gtpbench.launch.worker EVENT_FD CONTROL_FD
 """
 
 import ctypes
@@ -69,6 +69,7 @@ class _Rank:
     def stage(self, name: str) -> Iterator[None]:
         """Be in a stage: on the board for the watchdog, in `stage_seconds` for the record."""
         arm = self.plan.arms[self.arm].name if self.arm >= 0 else ""
+        self.operations = 0
         self.board.enter(self.spec.row, name, case=self.case, arm=self.arm, turn=self.turn)
         self._inject(name, arm)
         began = time.monotonic()
@@ -242,7 +243,10 @@ def _introduce(rank: _Rank) -> Live:
     """Tell the supervisor where the set's ranks run; learn from rank 0 what is to be run."""
     spec = rank.spec
     place = probe.rank_place(
-        rank=spec.rank, local_rank=spec.local_rank, node=spec.node, on_gpu=spec.cpu is None and spec.store.kind != "pipe"
+        rank=spec.rank,
+        local_rank=spec.local_rank,
+        node=spec.node,
+        on_gpu=spec.cpu is None and spec.store.kind != "pipe",
     )
     places = rank.ranks.gather(place.model_dump_json())
     if places is not None:

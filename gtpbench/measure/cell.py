@@ -109,6 +109,7 @@ class CellRun:
             self._timed.append(self._run(samples=counts.samples, k=counts.k))
             self._operations += counts.iterations
             self._operations += len(self._warmup[-1].time_us) * counts.k if warmup_iterations else 0
+            self._backend.context.mark(self._iteration)
             self._backend.barrier(self._queue)
         for name, value in self._backend.witness().counters.items():
             if name in _LEVELS:

@@ -34,11 +34,12 @@ def run_block(
         first_iteration: number of the first step; steps are numbered through so that buffers keep rotating.
         epoch_ns: `time.perf_counter_ns` value that start times count from.
     """
-    barrier, record = backend.barrier, backend.record
+    barrier, record, mark = backend.barrier, backend.record, backend.context.mark
     events = []
     iteration = first_iteration
     began_ns = time.perf_counter_ns()
     for _ in range(samples):
+        mark(iteration)
         barrier(queue)
         start = record(queue)
         for _ in range(k):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gtpbench.report.model import Group, Row
+from gtpbench.report.model import Row
 from gtpbench.report.words import STATUS_TEXT, sizes_text
 
 
@@ -19,20 +19,21 @@ class Absent:
     """The text, then the code in brackets."""
 
 
-def absent_rows(group: Group) -> list[Absent]:
-    """The group's rows that are not ok: failed ones first, then skipped, arms in their order."""
+def absent_rows(rows: Sequence[Row]) -> list[Absent]:
+    """Those of a table's rows that are not ok: failed ones first, then skipped, arms in their order."""
     by_reason: dict[tuple[str, str, str], list[Row]] = {}
-    for row in sorted(group.rows, key=lambda row: row.status == "skipped"):
+    of = sorted({row.case.size_bytes for row in rows})
+    for row in sorted(rows, key=lambda row: row.status == "skipped"):
         if row.status != "ok":
             by_reason.setdefault((row.status, row.arm.name, _reason(row)), []).append(row)
     return [
         Absent(
             status=STATUS_TEXT[status],
             arm=arm,
-            sizes=sizes_text([row.case.size_bytes for row in rows], of=group.sizes),
-            reason=_with_launches(reason, rows),
+            sizes=sizes_text(sorted({row.case.size_bytes for row in having}), of=of),
+            reason=_with_launches(reason, having),
         )
-        for (status, arm, reason), rows in by_reason.items()
+        for (status, arm, reason), having in by_reason.items()
     ]
 
 

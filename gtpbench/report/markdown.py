@@ -8,11 +8,11 @@ from gtpbench.collectives import COLLECTIVES
 from gtpbench.report.absent import absent_rows
 from gtpbench.report.model import Group, Row, RunView, Timing
 from gtpbench.report.trust import trust_lines
-from gtpbench.report.verdict import proof_text, verdict_text
+from gtpbench.report.verdict import verdict_text
 from gtpbench.report.words import MISSING, PROOF_TEXT, group_title, ratio_text, size_text
 from gtpbench.units import format_rate
 
-_SPECIAL = re.compile(r"([\\`*_\[\]|~#])")
+_SPECIAL = re.compile(r"([\\`*|~]|\](?=[(\[])|(?<!\w)_|_(?!\w))")
 
 
 def render_markdown(view: RunView) -> str:
@@ -26,7 +26,7 @@ def render_markdown(view: RunView) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701
+        autoescape=False,
     )
     text = templates.get_template("report.md.j2").render(_context(view))
     return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
@@ -47,10 +47,11 @@ def fenced(text: str) -> str:
 
 def _context(view: RunView) -> dict[str, Any]:
     collectives = ", ".join(dict.fromkeys(COLLECTIVES[group.collective].title for group in view.groups))
+    others = ", ".join(view.arms[1:])
+    compared = f"{others} against {view.baseline}" if others else view.baseline
     return {
-        "title": escape(f"{view.name}: {collectives}, {' against '.join(view.arms)}"),
+        "title": escape(f"{view.name}: {collectives}, {compared}"),
         "verdict": escape(verdict_text(view)),
-        "proof": escape(proof_text(view)),
         "trust": [(label, escape(sentence)) for label, sentence in trust_lines(view)],
         "plot": has_rates(view),
         "groups": [_group(view, group) for group in view.groups],
@@ -78,7 +79,7 @@ def _group(view: RunView, group: Group) -> dict[str, Any]:
     columns = _columns(view, group)
     return {
         "title": escape(group_title(group)),
-        "absent": [escape(f"{a.status}: {a.arm} at {a.sizes}: {a.reason}") for a in absent_rows(group)],
+        "absent": [escape(f"{a.status}: {a.arm} at {a.sizes}: {a.reason}") for a in absent_rows(group.rows)],
         "header": [escape(header) for header, _, _ in columns],
         "align": ["---:" if right else "---" for _, right, _ in columns],
         "rows": [[cell(row) for _, _, cell in columns] for row in group.rows if row.timings],

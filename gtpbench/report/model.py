@@ -107,11 +107,6 @@ class Group:
         parts = [operation, self.dtype, self.placement.replace("_", " "), f"{self.num_ranks} ranks"]
         return " · ".join([*parts, "hot buffers"] if self.hot else parts)
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The sizes of the rows, ascending."""
-        return tuple(sorted({row.case.size_bytes for row in self.rows}))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footnote:

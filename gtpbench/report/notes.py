@@ -23,7 +23,7 @@ _FOOTNOTES = {
     "test_fault": "a fault was injected for a test; this is no measurement",
     "invalid_step": "the step dropped rows",
     "few_iterations": f"fewer than {MIN_SAMPLES} samples: p10 and p90 are rough",
-    "severe_outliers": f"more than {percent(SEVERE_SHARE)} of the samples lie beyond 3 interquartile ranges; all are kept",
+    "severe_outliers": f"more than {percent(SEVERE_SHARE)} of the samples are severe outliers (3 IQR); all are kept",
     "overhead": f"more than {percent(MAX_OVERHEAD)} of the blocks' time was not the operation (alignment, stamping)",
     "host_bound": f"more than {percent(HOST_BOUND)} of the time the host was issuing: the device waited for it",
     "order_effect": "first and second block of a pair differ",

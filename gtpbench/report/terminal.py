@@ -54,7 +54,7 @@ def print_view(view: RunView, console: "Console") -> None:
     for group in view.groups:
         console.print()
         console.print(text(group_title(group), "bold"))
-        absent = absent_rows(group)
+        absent = absent_rows(group.rows)
         if absent:
             console.print(_grid([(item.status, f"{item.arm} at {item.sizes}: {item.reason}") for item in absent], text))
         shown = [row for row in group.rows if row.timings]

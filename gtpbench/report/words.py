@@ -42,7 +42,7 @@ PROOF_TONE: dict[ProofVerdict, Tone] = {
 STATUS_TEXT = {
     "ok": "ok",
     "wrong_result": "✗ wrong result",
-    "skipped": "– skipped",
+    "skipped": "skipped",
     "error": "✗ error",
     "timeout": "✗ timeout",
 }

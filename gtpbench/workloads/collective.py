@@ -69,6 +69,7 @@ class CollectiveWorkload(Workload):
             for slot in range(self._num_slots):
                 self._fill(slot, seed=seed + slot, kind=kind)
             self.backend.host_sync(self._queue)
+            self.backend.context.mark(0)
             self.backend.barrier(self._queue)
             for slot in range(self._num_slots):
                 self.step(slot)

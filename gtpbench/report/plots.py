@@ -1,0 +1,161 @@
+"""busbw over size as SVG and PNG: one panel for each group that has rates, one line an arm."""
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from gtpbench.report.model import Group, Row, RunView
+from gtpbench.report.words import ORIGIN_LABEL, ORIGIN_TEXT
+from gtpbench.units import format_size
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_STYLES = (
+    ("#0072B2", "o", "-"),
+    ("#D55E00", "s", "--"),
+    ("#009E73", "^", "-."),
+    ("#CC79A7", "D", ":"),
+    ("#E69F00", "v", "-"),
+    ("#56B4E9", "P", "--"),
+    ("#000000", "X", "-."),
+)
+"""(colour, marker, line): Okabe and Ito's palette, distinguishable without colour too."""
+_WITHOUT_PROOF = ("fell_back", "unproven")
+_MAX_COLUMNS = 2
+_MAX_SIZE_LABELS = 8
+_PANEL_WIDTH, _PANEL_HEIGHT = 5.6, 3.7
+"""Inches."""
+
+
+def render_svg(view: RunView) -> bytes | None:
+    """The figure as SVG, the same bytes for the same view; None where no row has a rate."""
+    return _render(view, "svg")
+
+
+def render_png(view: RunView) -> bytes | None:
+    """The figure as PNG; None where no row has a rate."""
+    return _render(view, "png")
+
+
+def _render(view: RunView, kind: str) -> bytes | None:
+    groups = [group for group in view.groups if _has_rates(group)]
+    if not groups:
+        return None
+    import matplotlib as mpl
+
+    # Text as text keeps the file small and searchable; the salt makes element ids reproducible.
+    settings: dict[Any, Any] = {
+        "svg.hashsalt": "gtpbench",
+        "svg.fonttype": "none",
+        "font.size": 9.5,
+        "font.family": "DejaVu Sans",
+    }
+    with mpl.rc_context():
+        mpl.rcdefaults()  # a user's matplotlibrc must not change published figures
+        mpl.rcParams.update(settings)
+        figure = _figure(view, groups)
+        stream = io.BytesIO()
+        metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+        figure.savefig(stream, format=kind, dpi=144, metadata=metadata, bbox_inches="tight", pad_inches=0.15)
+    return stream.getvalue()
+
+
+def _has_rates(group: Group) -> bool:
+    return any(row.headline and row.headline.busbw_gb_per_s is not None for row in group.rows)
+
+
+def _figure(view: RunView, groups: Sequence[Group]) -> "Figure":
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = min(len(groups), _MAX_COLUMNS)
+    lines = -(-len(groups) // columns)
+    figure = Figure(figsize=(_PANEL_WIDTH * columns, _PANEL_HEIGHT * lines + 0.9), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(lines, columns, squeeze=False)
+    for panel in panels.flat[len(groups) :]:
+        panel.remove()
+    several = len({group.origin for group in groups}) > 1
+    for group, panel in zip(groups, panels.flat, strict=False):
+        _panel(view, group, panel, name_origin=several)
+    origin = "; ".join(dict.fromkeys(ORIGIN_TEXT[group.origin] for group in groups))
+    figure.suptitle(f"{view.name} · {origin}" if not several else view.name, fontsize=11, fontweight="bold")
+    handles = {line.get_label(): line for panel in figure.axes for line in panel.get_lines()}
+    hollow = any(row.proof in _WITHOUT_PROOF for group in groups for row in group.rows if row.headline)
+    figure.legend(
+        handles=[line for label, line in handles.items() if not str(label).startswith("_")],
+        loc="outside lower center",
+        ncols=6,
+        frameon=False,
+        handlelength=3.2,
+        title="band: p10 to p90 of the time" + ("; hollow: not proved to have taken the arm's path" if hollow else ""),
+        title_fontsize=8.5,
+    )
+    return figure
+
+
+def _panel(view: RunView, group: Group, panel: "Axes", *, name_origin: bool) -> None:
+    for number, arm in enumerate(view.arms):
+        rows = [row for row in group.rows if row.arm.name == arm and row.headline and row.headline.busbw_gb_per_s]
+        if rows:
+            _line(panel, arm, rows, style=_STYLES[number % len(_STYLES)])
+    title = f"{group.title}\n{ORIGIN_LABEL[group.origin]}" if name_origin else group.title
+    clock = f", {group.clocks[0]} clock" if len(group.clocks) > 1 else ""
+    panel.set_title(title + clock, fontsize=9.5, loc="left")
+    panel.set_ylabel("bus bandwidth, GB/s\n(higher is better)")
+    panel.set_xlabel("size (total bytes, as nccl-tests counts)")
+    panel.set_ylim(bottom=0.0)
+    panel.set_xscale("log", base=2)
+    _label_sizes(panel, sorted({row.case.size_bytes for row in group.rows if row.headline}))
+    panel.grid(visible=True, axis="y", color="#dddddd", linewidth=0.7)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _line(panel: "Axes", arm: str, rows: Sequence[Row], *, style: tuple[str, str, str]) -> None:
+    """One arm by increasing size; hollow markers where its path was not proved."""
+    colour, marker, line = style
+    sizes = [row.case.size_bytes for row in rows]
+    timings = [timing for row in rows if (timing := row.headline)]
+    rates = [timing.busbw_gb_per_s or 0.0 for timing in timings]
+    panel.plot(
+        sizes, rates, color=colour, marker=marker, linestyle=line, linewidth=1.6, markersize=5.5, label=arm, zorder=3
+    )
+    panel.fill_between(
+        sizes,
+        [timing.busbw_low_gb_per_s or 0.0 for timing in timings],
+        [timing.busbw_high_gb_per_s or 0.0 for timing in timings],
+        color=colour,
+        alpha=0.18,
+        linewidth=0,
+    )
+    hollow = [number for number, row in enumerate(rows) if row.proof in _WITHOUT_PROOF]
+    if hollow:
+        panel.plot(
+            [sizes[number] for number in hollow],
+            [rates[number] for number in hollow],
+            color=colour,
+            marker=marker,
+            markerfacecolor="white",
+            linestyle="none",
+            markersize=5.5,
+            label="_hollow",
+            zorder=4,
+        )
+
+
+def _label_sizes(panel: "Axes", sizes: Sequence[int]) -> None:
+    """A tick at every size, a label at every second, third ... where there are many."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+
+    step = -(-len(sizes) // _MAX_SIZE_LABELS)
+    labels = [format_size(size) if number % step == 0 else "" for number, size in enumerate(sizes)]
+    panel.xaxis.set_major_locator(FixedLocator(sizes))
+    panel.xaxis.set_major_formatter(FixedFormatter(labels))
+    panel.xaxis.set_minor_locator(NullLocator())
+    if any(len(label) > 7 for label in labels):
+        panel.tick_params(axis="x", labelrotation=30)
+    if len(sizes) == 1:
+        panel.set_xlim(sizes[0] / 2, sizes[0] * 2)
