@@ -1,6 +1,7 @@
 """Registers the commands and turns outcomes into exit codes, the only place that does."""
 
 import os
+import signal
 import sys
 
 import typer
@@ -52,6 +53,7 @@ def main() -> None:
         say(f"error: {error}")
         sys.exit(int(error.exit_code))
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         say("interrupted")
         sys.exit(int(ExitCode.INTERRUPTED))
     except BrokenPipeError:

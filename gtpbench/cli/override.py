@@ -25,16 +25,13 @@ class Overrides:
         Raises:
             UsageError: the file cannot be read or is no scenario.
         """
-        from gtpbench.scenario.load import load_scenario
+        from gtpbench.scenario.load import build_scenario, load_scenario
 
-        scenario = load_scenario(path)
+        table = load_scenario(path).model_dump()
         measure = {"launches": self.launches, "time_budget_s": self.time_budget, "seed": self.seed}
-        given = {key: value for key, value in measure.items() if value is not None}
-        return scenario.model_copy(
-            update={
-                "measure": scenario.measure.model_copy(update=given),
-                "num_ranks": self.num_ranks if self.num_ranks is not None else scenario.num_ranks,
-                "functional": self.functional or scenario.functional,
-                "allow_skip": self.allow_skip or scenario.allow_skip,
-            }
-        )
+        table["measure"] |= {key: value for key, value in measure.items() if value is not None}
+        if self.num_ranks is not None:
+            table["num_ranks"] = self.num_ranks
+        table["functional"] |= self.functional
+        table["allow_skip"] |= self.allow_skip
+        return build_scenario(table, origin="flags")

@@ -75,8 +75,11 @@ def wait_for_supervisor(me: Attached, *, run_digest: str) -> ExitCode:
                     ) from error
                 time.sleep(0.05)
         hello = {"rank": me.rank, "local_rank": me.local_rank, "world_size": me.world_size, "digest": run_digest}
-        connection.sendall(json.dumps(hello).encode() + b"\n")
-        answer = connection.makefile().readline()
+        try:
+            connection.sendall(json.dumps(hello).encode() + b"\n")
+            answer = connection.makefile().readline()
+        except OSError:  # it closed its socket before it read the line
+            answer = ""
     if not answer:
         raise RunError(f"local rank {me.local_rank}: the supervisor of this host ended without an exit code")
     return ExitCode(int(answer))
@@ -127,7 +130,10 @@ class Peers:
                 ) from None
             self._connections.append(connection)
             connection.settimeout(PEER_TIMEOUT_S)
-            hello = json.loads(connection.makefile().readline())
+            try:
+                hello = json.loads(connection.makefile().readline())
+            except (OSError, ValueError) as error:
+                raise RunError("a process of this host went away before it told its rank") from error
             self._admit(hello, ranks)
         return self._place(ranks)
 
@@ -234,11 +240,11 @@ def _from_slurm(environ: Mapping[str, str]) -> Attached:
 
 
 def first_host(nodelist: str) -> str:
-    """First host of a Slurm node list: `gpu[07-09,12],login1` gives `gpu07`."""
-    match = re.match(r"^([^\[,]+)(?:\[(\d+))?", nodelist)
+    """First host of a Slurm node list: `gpu[07-09,12],login1` gives `gpu07`, `rack[2-3]n[01-04]` gives `rack2n01`."""
+    match = re.match(r"(?:[^\[\],\s]|\[\d[^\[\]]*\])+(?=,|$)", nodelist)
     if match is None:
         raise UsageError(f"SLURM_STEP_NODELIST={nodelist!r} names no host")
-    return match[1] + (match[2] or "")
+    return re.sub(r"\[(\d+)[^\]]*\]", r"\1", match[0])
 
 
 def _slurm_local_size(environ: Mapping[str, str], node: int | None) -> int | None:
@@ -262,6 +268,10 @@ def _check(me: Attached) -> None:
         raise UsageError(
             f"launcher variables contradict one another: local rank {me.local_rank} of {me.local_size} on this host, "
             f"{me.world_size} in all"
+        )
+    if me.node is not None and me.num_nodes is not None and not me.node < me.num_nodes <= me.world_size:
+        raise UsageError(
+            f"launcher variables contradict one another: node {me.node} of {me.num_nodes}, {me.world_size} ranks in all"
         )
     if me.local_rank > me.rank:
         raise UsageError(f"launcher variables contradict one another: local rank {me.local_rank}, rank {me.rank}")

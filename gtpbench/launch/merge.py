@@ -13,7 +13,7 @@ def merge_folders(sources: Sequence[Path], target: Path, *, warn: Callable[[str]
     """Write the records and environments of all `sources` to the new folder `target`.
 
     Raises:
-        UsageError: fewer than two folders, a folder twice, different plans, or `target` exists.
+        UsageError: fewer than two folders, a folder or a launch twice, different plans, or `target` exists.
         IncomparableError: the machines or software differ; names every field.
         ResultsError: a folder cannot be read or written.
     """
@@ -27,6 +27,7 @@ def merge_folders(sources: Sequence[Path], target: Path, *, warn: Callable[[str]
         told = ", ".join(f"{source} is plan {plan}" for source, plan in plans.items())
         raise UsageError(f"merge needs runs of one plan (same scenario, same version): {told}")
     environments = [environment for _, _, found in runs for environment in found.values()]
+    _refuse_repeated(environments)
     _refuse_unlike(environments)
     try:
         target.mkdir(parents=True)
@@ -43,6 +44,18 @@ def merge_folders(sources: Sequence[Path], target: Path, *, warn: Callable[[str]
         for record in records:
             append_line(target / RESULTS, record.model_copy(update={"launch": record.launch + offset}))
         offset += max((record.launch + 1 for record in records), default=0)
+
+
+def _refuse_repeated(environments: Sequence[Environment]) -> None:
+    """A copied launch is no further replicate."""
+    seen: set[str] = set()
+    for environment in environments:
+        if environment.environment_id in seen:
+            raise UsageError(
+                f"merge needs different launches: two folders hold launch {environment.launch} "
+                f"of run {environment.run_id}"
+            )
+        seen.add(environment.environment_id)
 
 
 def _refuse_unlike(environments: Sequence[Environment]) -> None:

@@ -54,7 +54,10 @@ class RunFolder:
                 f"--append: {path} holds plan {other.plan_digest}, this run is plan {plan.digest} "
                 f"(another scenario or version); use another --out and `gtpbench merge`"
             )
-        (path / "logs").mkdir(exist_ok=True)
+        try:
+            (path / "logs").mkdir(exist_ok=True)
+        except OSError as error:
+            raise ResultsError(f"cannot create {path / 'logs'}: {error.strerror}") from error
         return cls(path, records=records, environments=read_environments(path / ENVIRONMENTS, warn=warn))
 
     @property

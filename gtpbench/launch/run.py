@@ -102,8 +102,9 @@ class Run:
         try:
             yield
         finally:
+            # After an interrupt the process only has to end: further signals must not turn that into a traceback.
             for number, handler in before.items():
-                signal.signal(number, handler)
+                signal.signal(number, signal.SIG_IGN if self._signals else handler)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -54,6 +54,7 @@ def _context(view: RunView) -> dict[str, Any]:
         "verdict": escape(verdict_text(view)),
         "trust": [(label, escape(sentence)) for label, sentence in trust_lines(view)],
         "plot": has_rates(view),
+        "compared": any(row.comparison for row in view.rows),
         "groups": [_group(view, group) for group in view.groups],
         "footnotes": [f"<sup>{footnote.mark}</sup> {escape(footnote.text)}" for footnote in view.footnotes],
         "environment": [(escape(name), escape(value)) for name, value in view.environment],
@@ -99,14 +100,15 @@ def _columns(view: RunView, group: Group) -> _Columns:
     for clock in group.clocks:
         columns.append((f"{clock}, us", True, lambda row, clock=clock: _median(row.timing(clock))))  # type: ignore[misc]
         columns.append(("p10–p90", True, lambda row, clock=clock: _range(row.timing(clock))))  # type: ignore[misc]
-    demonstration = ", a demonstration" if group.origin == "cpu" else ""
     columns += [
         ("busbw, GB/s", True, _busbw),
         ("path", False, lambda row: escape(row.path or MISSING)),
         ("CTAs", True, lambda row: MISSING if row.ctas is None else str(row.ctas)),
-        (f"against {view.baseline}{demonstration}", False, lambda row: escape(ratio_text(row))),
-        ("proof", False, lambda row: MISSING if row.proof is None else PROOF_TEXT[row.proof]),
     ]
+    if group.shows_ratios:
+        demonstration = ", a demonstration" if group.origin == "cpu" else ""
+        columns.append((f"against {view.baseline}{demonstration}", False, lambda row: escape(ratio_text(row))))
+    columns.append(("proof", False, lambda row: MISSING if row.proof is None else PROOF_TEXT[row.proof]))
     return _without_empty(columns, [row for row in group.rows if row.timings])
 
 

@@ -107,6 +107,12 @@ class Group:
         parts = [operation, self.dtype, self.placement.replace("_", " "), f"{self.num_ranks} ranks"]
         return " · ".join([*parts, "hot buffers"] if self.hot else parts)
 
+    @property
+    def shows_ratios(self) -> bool:
+        """Whether a ratio column says more than the trust box, which names what rules out ratios everywhere."""
+        everywhere = {"baseline", "skipped", "shared_gpu", "functional"}
+        return any(row.timings and (row.no_ratio is None or row.no_ratio.code not in everywhere) for row in self.rows)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footnote:

@@ -4,6 +4,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from gtpbench.plan import Case
 from gtpbench.report.model import Group, Row, RunView
 from gtpbench.report.words import ORIGIN_LABEL, ORIGIN_TEXT
 from gtpbench.units import format_size
@@ -12,16 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_STYLES = (
-    ("#0072B2", "o", "-"),
-    ("#D55E00", "s", "--"),
-    ("#009E73", "^", "-."),
-    ("#CC79A7", "D", ":"),
-    ("#E69F00", "v", "-"),
-    ("#56B4E9", "P", "--"),
-    ("#000000", "X", "-."),
-)
-"""(colour, marker, line): Okabe and Ito's palette, distinguishable without colour too."""
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's palette: told apart by the colour-blind too."""
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "*", "h")
+_LINES = ("-", "--", "-.", ":")
 _WITHOUT_PROOF = ("fell_back", "unproven")
 _MAX_COLUMNS = 2
 _MAX_SIZE_LABELS = 8
@@ -62,6 +57,11 @@ def _render(view: RunView, kind: str) -> bytes | None:
     return stream.getvalue()
 
 
+def style_of(number: int) -> tuple[str, str, str]:
+    """Colour, marker and line of an arm by its place; markers repeat after twelve, combinations later."""
+    return _COLOURS[number % len(_COLOURS)], _MARKERS[number % len(_MARKERS)], _LINES[number % len(_LINES)]
+
+
 def _has_rates(group: Group) -> bool:
     return any(row.headline and row.headline.busbw_gb_per_s is not None for row in group.rows)
 
@@ -100,7 +100,7 @@ def _panel(view: RunView, group: Group, panel: "Axes", *, name_origin: bool) -> 
     for number, arm in enumerate(view.arms):
         rows = [row for row in group.rows if row.arm.name == arm and row.headline and row.headline.busbw_gb_per_s]
         if rows:
-            _line(panel, arm, rows, style=_STYLES[number % len(_STYLES)])
+            _line(panel, arm, rows, style=style_of(number))
     title = f"{group.title}\n{ORIGIN_LABEL[group.origin]}" if name_origin else group.title
     clock = f", {group.clocks[0]} clock" if len(group.clocks) > 1 else ""
     panel.set_title(title + clock, fontsize=9.5, loc="left")
@@ -108,7 +108,7 @@ def _panel(view: RunView, group: Group, panel: "Axes", *, name_origin: bool) -> 
     panel.set_xlabel("size (total bytes, as nccl-tests counts)")
     panel.set_ylim(bottom=0.0)
     panel.set_xscale("log", base=2)
-    _label_sizes(panel, sorted({row.case.size_bytes for row in group.rows if row.headline}))
+    _label_sizes(panel, [row.case for row in group.rows if row.headline])
     panel.grid(visible=True, axis="y", color="#dddddd", linewidth=0.7)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
@@ -146,16 +146,21 @@ def _line(panel: "Axes", arm: str, rows: Sequence[Row], *, style: tuple[str, str
         )
 
 
-def _label_sizes(panel: "Axes", sizes: Sequence[int]) -> None:
-    """A tick at every size, a label at every second, third ... where there are many."""
+def _label_sizes(panel: "Axes", cases: Sequence[Case]) -> None:
+    """A tick at every size, labels at every second, third ... of many; `≈` and the requested one if rounded."""
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
+    names = {
+        case.size_bytes: ("" if case.requested_bytes == case.size_bytes else "≈") + format_size(case.requested_bytes)
+        for case in cases
+    }
+    sizes = sorted(names)
     step = -(-len(sizes) // _MAX_SIZE_LABELS)
-    labels = [format_size(size) if number % step == 0 else "" for number, size in enumerate(sizes)]
+    labels = [names[size] if number % step == 0 else "" for number, size in enumerate(sizes)]
     panel.xaxis.set_major_locator(FixedLocator(sizes))
     panel.xaxis.set_major_formatter(FixedFormatter(labels))
     panel.xaxis.set_minor_locator(NullLocator())
-    if any(len(label) > 7 for label in labels):
+    if any(len(label) > 8 for label in labels):
         panel.tick_params(axis="x", labelrotation=30)
     if len(sizes) == 1:
         panel.set_xlim(sizes[0] / 2, sizes[0] * 2)

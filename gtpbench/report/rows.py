@@ -25,14 +25,7 @@ def clock_order(clocks: set[Clock]) -> tuple[Clock, ...]:
 
 
 def build_row(records: Sequence[Record], baseline: Sequence[Record], *, baseline_arm: str, functional: bool) -> Row:
-    """The row of one cell.
-
-    Args:
-        records: the cell's, by launch; not empty.
-        baseline: the baseline's of the same case and origin; may be empty.
-        baseline_arm: the name of the baseline arm.
-        functional: whether the run asked for no ratios.
-    """
+    """The row of one cell from its records by launch, not empty, and the baseline's of the same case and origin."""
     first, ok = records[0], [record for record in records if record.status == "ok"]
     worst = max(records, key=lambda record: _STATUS_ORDER.index(record.status))
     no_ratio = why_no_ratio(records, baseline, is_baseline=first.arm == baseline_arm, functional=functional)

@@ -42,7 +42,27 @@ _LAYOUTS = (_Layout(ranges=9), _Layout(ranges=1), _Layout(ranges=0), _Layout(ran
 
 
 def print_view(view: RunView, console: "Console") -> None:
-    """Print everything but the closing line."""
+    """Print everything but the closing line; without the padding at line ends where no terminal reads it."""
+    if console.is_terminal:
+        _print(view, console)
+        return
+    with console.capture() as captured:
+        _print(view, console)
+    console.file.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+
+
+def render_text(view: RunView, *, width: int = 100) -> str:
+    """The same as plain text without colour."""
+    import io
+
+    from rich.console import Console
+
+    stream = io.StringIO()
+    print_view(view, Console(file=stream, width=width, force_terminal=False, color_system=None))
+    return stream.getvalue()
+
+
+def _print(view: RunView, console: "Console") -> None:
     from rich.text import Text
 
     ascii_only = console.options.ascii_only
@@ -66,17 +86,6 @@ def print_view(view: RunView, console: "Console") -> None:
         console.print()
     for footnote in view.footnotes:
         console.print(text(f"{_marks((footnote.mark,), ascii_only)} {footnote.text}", "dim"))
-
-
-def render_text(view: RunView, *, width: int = 100) -> str:
-    """The same as plain text without colour."""
-    import io
-
-    from rich.console import Console
-
-    stream = io.StringIO()
-    print_view(view, Console(file=stream, width=width, color_system=None, legacy_windows=False))
-    return "".join(line.rstrip() + "\n" for line in stream.getvalue().splitlines())
 
 
 _MakeText = Callable[..., "Text"]
@@ -157,7 +166,7 @@ def _columns(view: RunView, group: Group, rows: Sequence[Row], layout: _Layout, 
         columns.append(_Column(header="path", cell=lambda row: row.path or MISSING, right=False))
         if any(row.ctas is not None for row in rows):
             columns.append(_Column(header="CTAs", cell=lambda row: MISSING if row.ctas is None else str(row.ctas)))
-    if any(row.comparison for row in rows):
+    if group.shows_ratios:
         demonstration = ",\na demonstration" if group.origin == "cpu" else ""
         header = f"against {view.baseline}{demonstration}"
         columns.append(_Column(header=header, cell=ratio_text, right=False, tone=ratio_tone))

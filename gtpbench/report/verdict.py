@@ -64,10 +64,14 @@ def _outcomes(view: RunView) -> str:
         return "nothing to compare"
     if len(parts) > _MAX_PARTS:
         return "; ".join(filter(None, (_counts(view, arm) for arm in view.arms[1:])))
+    origins = {group.origin for group, _ in parts}
+    shared = _PREFIXES.get(origins.pop(), "") if len(origins) == 1 else ""
     named = len({id(group) for group, _ in parts}) > 1
-    return "; ".join(
-        _PREFIXES.get(group.origin, "") + (_short(group, view) if named else "") + text for group, text in parts
-    )
+    told = [
+        ("" if shared else _PREFIXES.get(group.origin, "")) + (_short(group, view) if named else "") + text
+        for group, text in parts
+    ]
+    return shared + "; ".join(told)
 
 
 def _arm_text(rows: Sequence[Row], arm: str) -> str | None:

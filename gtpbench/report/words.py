@@ -6,7 +6,7 @@ from typing import Literal
 from gtpbench.record.model import Origin, ProofVerdict
 from gtpbench.report.model import Group, Row
 from gtpbench.stats.compare import Comparison
-from gtpbench.units import format_size
+from gtpbench.units import format_rate, format_size
 
 Tone = Literal["good", "bad", "open", "plain"]
 """What colour underlines; every word says the same without it."""
@@ -117,7 +117,7 @@ def comparison_text(comparison: Comparison) -> str:
     factor = 1.0 / comparison.ratio if faster else comparison.ratio
     symbol = "▲" if faster else "▼"
     percent = factor < 1.1
-    number = f"{(factor - 1) * 100:.1f} %" if percent else f"{factor:.2f}x"
+    number = f"{(factor - 1) * 100:.1f} %" if percent else f"{format_rate(factor)}x"
     return f"{symbol} {number} {comparison.outcome}" + _interval(comparison, upside_down=faster, percent=percent)
 
 
@@ -137,4 +137,4 @@ def _interval(comparison: Comparison, *, upside_down: bool, percent: bool) -> st
         low, high = 1.0 / high, 1.0 / low
     if percent:
         return f" [{(low - 1) * 100:.1f}, {(high - 1) * 100:.1f}]"
-    return f" [{low:.2f}, {high:.2f}]"
+    return f" [{format_rate(low)}, {format_rate(high)}]"

@@ -58,15 +58,20 @@ def dump_scenario(scenario: Scenario) -> str:
     return "\n".join(top + tables) + "\n"
 
 
+_NOT_KEYS = ("tuple[", "literal[", "function-", "constrained-")
+"""How pydantic's own names for the members of a union begin; they are no part of a key's path."""
+
+
 def _toml(value: Any) -> str:
     # JSON's strings, numbers, booleans and flat arrays are TOML's.
     return json.dumps(value, ensure_ascii=True)
 
 
 def _explain(item: Any) -> str:
-    key = ".".join(str(part) for part in item["loc"] if not str(part).startswith(("tuple[", "literal[", "function-")))
+    key = ".".join(str(part) for part in item["loc"] if not str(part).startswith(_NOT_KEYS))
     if item["type"] == "extra_forbidden":
         return f"{key}: unknown key"
     if item["type"] == "missing":
         return f"{key}: missing"
-    return f"{key or 'scenario'}: {item['msg'].removeprefix('Value error, ')} (given {item['input']!r:.80})"
+    message = item["msg"].removeprefix("Value error, ")
+    return f"{key}: {message} (given {item['input']!r:.80})" if key else message

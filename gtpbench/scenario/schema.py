@@ -52,7 +52,7 @@ ArmName = Annotated[str, AfterValidator(_as_value_errors(_known_arm))]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class CollectiveWorkload(_Model):

@@ -1,15 +1,18 @@
 """Whole runs made by hand, one for each kind of report."""
 
 import dataclasses
+import functools
 import random
 from collections.abc import Mapping, Sequence
 
 from gtpbench.record import Environment, Record, Samples
+from gtpbench.record.model import ProofVerdict
 from gtpbench.report.view import RunView, build_view
 from gtpbench.scenario.load import build_scenario
 from gtpbench.scenario.schema import Scenario
 from tests.unit.report.factory import KIB, MIB, make_case, make_environment, make_record, make_samples
 
+_SYMM_CE_VERDICT: ProofVerdict = "fell_back"
 GPU_COMMAND = ("gtpbench", "run", "scenarios/collectives/sweep.toml", "--launches", "6")
 
 
@@ -80,7 +83,7 @@ def gpu_run() -> Run:
                         continue
                     factor = {"none": 1.0, "symm": (1.12, 1.0, 0.6, 0.55)[number], "symm:ce": 0.97}[arm]
                     samples = _gpu_samples(us * factor, seed=launch * 100 + number * 10 + position)
-                    verdict = "fell_back" if (arm, number) == ("symm:ce", 0) else "proved"
+                    verdict = _SYMM_CE_VERDICT if (arm, number) == ("symm:ce", 0) else None
                     records.append(
                         make_record(
                             arm,
@@ -108,6 +111,27 @@ def gpu_run() -> Run:
     fields = {"gpus": ("NVIDIA H200",) * 8, "driver": "580.65.06", "command": GPU_COMMAND}
     environments = {f"e{launch}": make_environment(launch, **fields) for launch in range(6)}
     return Run(records=records, environments=environments, scenario=make_scenario("sweep", arms))
+
+
+def shared_gpu_run() -> Run:
+    """Two ranks on one GPU: paths and correctness, never a speed-up."""
+    records = []
+    for size in (64 * KIB, MIB):
+        for arm, time_us in (("none", 30.0), ("symm", 15.0)):
+            samples = {"step.graph": make_samples(time_us, clock="graph", k=8)}
+            case = make_case(size_bytes=size)
+            records.append(make_record(arm, case=case, samples=samples, origin="shared_gpu", ctas=16))
+    environment = make_environment(gpus=("NVIDIA H200",), driver="580.65.06")
+    return Run(records=records, environments={"e0": environment}, scenario=make_scenario("shared", ("none", "symm")))
+
+
+RUNS = {"cpu": cpu_run, "gpu": gpu_run, "shared_gpu": shared_gpu_run}
+
+
+@functools.cache
+def view_of(name: str) -> RunView:
+    """The view of one of `RUNS`, made once."""
+    return RUNS[name]().view()
 
 
 def _gpu_samples(base_us: float, *, seed: int) -> dict[str, Samples]:
