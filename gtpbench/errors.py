@@ -1,13 +1,13 @@
 """The error tree and the exit codes, the only place that gives either a meaning.
 
-    GtpbenchError           anything the tool can explain: one line on stderr, no traceback
-    ├── UsageError          2   the request is wrong: flag, scenario, size, launcher variables
-    │   └── ScenarioError   2   a scenario file is wrong; names the key
-    ├── RunError            5   the run failed: timeout, dead rank, wrong data, full disk
-    │   ├── StageTimeout    5   a stage outlived its timeout
-    │   └── ResultsError    5   a results file cannot be read or written
-    ├── IncomparableError   12  two sides cannot be compared
-    └── UnsupportedError    12  a backend lacks what was asked; becomes a `skipped` record
+GtpbenchError           anything the tool can explain: one line on stderr, no traceback
+├── UsageError          2   the request is wrong: flag, scenario, size, launcher variables
+│   └── ScenarioError   2   a scenario file is wrong; names the key
+├── RunError            5   the run failed: timeout, dead rank, wrong data, full disk
+│   ├── StageTimeout    5   a stage outlived its timeout
+│   └── ResultsError    5   a results file cannot be read or written
+├── IncomparableError   12  two sides cannot be compared
+└── UnsupportedError    12  a backend lacks what was asked; becomes a `skipped` record
 """
 
 from enum import IntEnum

@@ -9,7 +9,9 @@ from fractions import Fraction
 from gtpbench.errors import UsageError
 
 _BINARY = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_SIZE = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<prefix>[KMGT]?)(?P<suffix>iB|B)?\s*$", re.ASCII | re.IGNORECASE)
+_SIZE = re.compile(
+    r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<prefix>[KMGT]?)(?P<suffix>iB|B)?\s*$", re.ASCII | re.IGNORECASE
+)
 _LADDER = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 

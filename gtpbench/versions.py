@@ -36,7 +36,7 @@ def parse_version(text: str) -> tuple[int, ...]:
         UsageError: does not start with a number.
     """
     numbers: list[int] = []
-    for part in text.split("+")[0].split("."):
+    for part in text.split("+", maxsplit=1)[0].split("."):
         digits = part[: len(part) - len(part.lstrip("0123456789"))]
         if not digits:
             break

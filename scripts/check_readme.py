@@ -1,9 +1,11 @@
 """Runs README's commands as written and compares the structure of their output with what README shows.
 
-A fenced block that starts with `$ ` holds commands, each followed by its output. Numbers differ from run to run, so
-structure is compared: the words of every line with its numbers, times, sizes and paths taken out. A line `...` in
-README stands for any lines. Commands run in a scratch folder with a link to scenarios/; `scripts/...` commands are
-left to `scripts/test` itself.
+    python scripts/check_readme.py            exit 1 where one differs
+    python scripts/check_readme.py --write    put today's output into README
+
+A fenced block of kind `console` holds commands after `$ `, each followed by its output. Numbers differ from run to run,
+so structure is compared: the words of every line, without numbers, outcomes, digests and footnotes. Commands run one
+after the other in a scratch folder with a link to scenarios/; those under `scripts/` are left to whoever calls this.
 """
 
 import os
@@ -11,13 +13,19 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-_NUMBER = re.compile(r"[-+]?\d[\d.,:]*(?:e[-+]?\d+)?\s*(?:us|ms|s|GB/s|%|x|MiB|KiB|GiB|B)?\b")
-_OUTCOME = re.compile(r"\b(?:faster|slower|same|undecided|wide-ci|few-pairs|order-effect|noisy-cell)\b|[▲▼=?✓≈]")
+README = ROOT / "README.md"
 _DIGEST = re.compile(r"\b[0-9a-f]{12,}\b")
+_NUMBER = re.compile(r"[-+]?\d[\d.,:]*(?:e[-+]?\d+)?(?:us|ms|x|MiB|KiB|GiB|B)?\b")
+_OUTCOME = re.compile(
+    r"faster|slower|same|undecided|wide-ci|few-pairs|order-effect|noisy-cell|severe_outliers|few_samples"
+)
+_FOOTNOTE = re.compile(r"^[¹²³⁴⁵⁶⁷⁸⁹]")
+_CLOSING = re.compile(r" · exit (\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +38,7 @@ class Example:
 
 
 def examples(text: str) -> list[Example]:
-    """The commands in README's console blocks."""
+    """The commands in README's console blocks, in order."""
     found: list[Example] = []
     inside = False
     for number, line in enumerate(text.splitlines(), start=1):
@@ -43,46 +51,34 @@ def examples(text: str) -> list[Example]:
     return found
 
 
-def structure(line: str) -> str:
-    """The line without what differs from run to run."""
-    line = _DIGEST.sub("#", line)
-    line = _NUMBER.sub("#", line)
-    line = _OUTCOME.sub("~", line)
-    return re.sub(r"[#~\s─━│┃|,;·\[\]()]+", " ", line).strip()
-
-
-def matches(shown: list[str], printed: list[str]) -> str | None:
-    """None if the printed lines have the structure of the shown ones, else what differs."""
-    remaining = [structure(line) for line in printed if structure(line)]
-    anything = False
-    for line in shown:
-        if line.strip() == "...":
-            anything = True
+def structure(lines: list[str]) -> list[str]:
+    """The lines without what differs from run to run; footnotes and the verdict's words are left out."""
+    kept, in_footnote = [], False
+    for line in lines:
+        closing = _CLOSING.search(line)
+        if closing:
+            in_footnote = False
+            kept.append(f"closing line, exit {closing[1]}")
             continue
-        wanted = structure(line)
-        if not wanted:
-            continue
-        if wanted not in remaining:
-            return f"not printed: {line!r}"
-        position = remaining.index(wanted)
-        if position > 0 and not anything:
-            return f"printed before {line!r}: {remaining[0]!r}"
-        remaining = remaining[position + 1 :]
-        anything = False
-    return None if anything or not remaining else f"printed, but not in README: {remaining[0]!r}"
+        in_footnote = in_footnote or bool(_FOOTNOTE.match(line))
+        words = re.sub(r"[^\w()/%-]+", " ", _OUTCOME.sub(" ", _NUMBER.sub(" ", _DIGEST.sub(" ", line))))
+        words = re.sub(r"[¹²³⁴⁵⁶⁷⁸⁹]|\(\s*\)", " ", words)
+        words = " ".join(word for word in words.split() if re.search(r"[A-Za-z]", word))
+        if words and not in_footnote:
+            kept.append(words)
+    return kept
 
 
-def main() -> int:
-    """Run every example; 1 if one differs."""
-    differing = 0
+def run_all() -> Iterator[tuple[Example, str]]:
+    """Every example with what it prints today."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "110"}
     with tempfile.TemporaryDirectory() as scratch:
         (Path(scratch) / "scenarios").symlink_to(ROOT / "scenarios")
-        for example in examples((ROOT / "README.md").read_text(encoding="utf-8")):
+        for example in examples(README.read_text(encoding="utf-8")):
             if example.command.startswith("scripts/"):
                 continue
             done = subprocess.run(
-                ["bash", "-c", example.command],
+                ["bash", "-o", "pipefail", "-c", example.command],
                 cwd=scratch,
                 env=environment,
                 capture_output=True,
@@ -90,13 +86,32 @@ def main() -> int:
                 check=False,
                 timeout=300,
             )
-            difference = matches(example.output, done.stdout.splitlines())
-            if difference:
-                differing += 1
-                print(f"README.md:{example.line}: {example.command}: {difference}", file=sys.stderr)
-                print(done.stdout + done.stderr, file=sys.stderr)
-    return 1 if differing else 0
+            if done.returncode not in {0, 141}:
+                sys.exit(f"README.md:{example.line}: {example.command}: code {done.returncode}\n{done.stderr}")
+            yield example, done.stdout
+
+
+def check() -> int:
+    """Compare all examples; 1 if one differs."""
+    differing = 0
+    for example, printed in run_all():
+        shown, found = structure(example.output), structure(printed.splitlines())
+        if shown != found:
+            differing = 1
+            first = next((pair for pair in zip(shown, found, strict=False) if pair[0] != pair[1]), None)
+            detail = f"{first[0]!r} is now {first[1]!r}" if first else f"{len(shown)} lines are now {len(found)}"
+            print(f"README.md:{example.line}: {example.command}: {detail}", file=sys.stderr)
+    return differing
+
+
+def write() -> int:
+    """Replace the shown outputs by today's."""
+    lines = README.read_text(encoding="utf-8").splitlines()
+    for example, printed in reversed(list(run_all())):
+        lines[example.line : example.line + len(example.output)] = [line.rstrip() for line in printed.splitlines()]
+    README.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write() if sys.argv[1:] == ["--write"] else check())

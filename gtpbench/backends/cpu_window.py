@@ -5,8 +5,6 @@ ready, the second that nobody reads them any more. Each rank begins with the pee
 read the same memory at once.
 """
 
-# ruff: noqa: ARG002 - the protocol's signatures name what a synchronous backend does not need.
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -5,8 +5,6 @@ same on every run: 10 us for an operation and 10 GB/s for the bytes it sends, tw
 the window pool.
 """
 
-# ruff: noqa: ARG002 - the protocol's signatures name what a synchronous backend does not need.
-
 from collections.abc import Sequence
 from typing import Any
 

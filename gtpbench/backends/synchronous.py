@@ -1,7 +1,5 @@
 """What all backends share that run work before the call returns: queues in name only, slices, and refusals."""
 
-# ruff: noqa: ARG002 - the protocol's signatures name what a synchronous backend does not need.
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass

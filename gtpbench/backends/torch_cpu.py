@@ -1,7 +1,5 @@
 """What backends of torch CPU tensors share: plain memory, data and its check, and scratch work to overlap with."""
 
-# ruff: noqa: ARG002 - the protocol's signatures name what a synchronous backend does not need.
-
 import time
 from abc import abstractmethod
 from collections.abc import Callable

@@ -3,7 +3,8 @@
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -86,13 +87,13 @@ def _run(request: Request, scenario: Scenario, place: Place | None) -> ExitCode:
         _save(plan, request.save_scenario)
     if place.decides:
         return _decide(request, plan, facts, place)
-    with tempfile.TemporaryDirectory(prefix="gtpbench-logs-") as logs:
+    with _kept_if_used(Path(tempfile.mkdtemp(prefix="gtpbench-logs-"))) as logs:
         run = _node(
             plan,
             facts=facts,
             place=place,
             folder=None,
-            scratch=Path(logs),
+            scratch=logs,
             conclude=lambda _: ExitCode.OK,
             watcher=Watcher(),
         )
@@ -163,6 +164,16 @@ def _guarded(run: Run, folder: RunFolder | None) -> ExitCode:
         kept = f"; {len(folder.records)} records are in {folder.path}" if folder else ""
         say(f"interrupted{kept}")
         return ExitCode.INTERRUPTED
+
+
+@contextmanager
+def _kept_if_used(folder: Path) -> Iterator[Path]:
+    """A folder for rank logs on a node that writes nothing else; removed if no rank said anything."""
+    try:
+        yield folder
+    finally:
+        if not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def _save(plan: Plan, path: Path) -> None:

@@ -1,17 +1,28 @@
 """A run's view on stdout, in the format asked for."""
 
+import os
+import sys
+from typing import TYPE_CHECKING
+
 from gtpbench.cli.output import emit
-from gtpbench.report.model import RunView
+
+if TYPE_CHECKING:
+    from gtpbench.report.model import RunView
+
+PIPE_WIDTH = 120
+"""Columns of tables that do not go to a terminal, unless COLUMNS says otherwise."""
 
 
-def show(view: RunView, format: str) -> None:
+def show(view: "RunView", format: str) -> None:
     """Print the view: tables as wide as the terminal, or one of the machine formats."""
     if format == "table":
         from rich.console import Console
 
         from gtpbench.report.terminal import print_view
 
-        print_view(view, Console(highlight=False))
+        print_view(
+            view, Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH)
+        )
     elif format == "json":
         from gtpbench.report.as_json import render_json
 

@@ -304,11 +304,10 @@ class Attempt:
         )
 
     def _timed_out(self, finding: Finding) -> Failure:
-        logs = self.log_dir.name
         return Failure(
             status="timeout",
             code="timeout",
-            text=f"{finding.text}; Python stacks are in {logs}/",
+            text=f"{finding.text}; Python stacks are in {self.log_dir}",
             exit_code=ExitCode.FAILED,
             set_id=finding.set_id,
             stage=finding.stage,

@@ -3,15 +3,17 @@
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from gtpbench.backends.base import Backend
 from gtpbench.measure.calibrate import Counts
 from gtpbench.measure.loop import BlockTimes, run_block
 from gtpbench.measure.ranks import Ranks
 from gtpbench.plan import Arm, Case, PlanModel
 from gtpbench.record.model import KernelRow, Memory, ProcessState, Side
 from gtpbench.workloads.base import Workload
+
+if TYPE_CHECKING:
+    from gtpbench.backends.base import Backend
 
 ESTIMATE_ITERATIONS = 3
 ESTIMATE_MIN_US = 2000.0

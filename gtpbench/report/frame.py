@@ -77,7 +77,7 @@ def _times(row: Row) -> dict[str, Any]:
     medians = {clock: row.timing(clock) for clock in get_args(Clock)}
     return {
         "clock": timing.clock if timing else None,
-        "k": timing.k if timing else None,
+        "k": " ".join(map(str, timing.k)) if timing else None,
         **{name: getattr(summary, name, None) for name in _SUMMARY},
         "algbw_gb_per_s": timing.algbw_gb_per_s if timing else None,
         "busbw_gb_per_s": timing.busbw_gb_per_s if timing else None,

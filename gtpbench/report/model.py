@@ -18,11 +18,12 @@ class Timing:
         algbw_gb_per_s: at the median; None where rates are withheld (ranks that share a GPU).
         busbw_gb_per_s: at the median, as `busbw_low_gb_per_s` at p90 and `busbw_high_gb_per_s` at p10 of the time.
         issue_share: share of the time the host spent issuing, None where issuing is the operation itself.
+        k: operations in a timed interval; several where merged runs chose their own.
         comparison: with the baseline on the same clock, None where the row has no ratio.
     """
 
     clock: Clock
-    k: int
+    k: tuple[int, ...]
     alignment: str
     summary: Summary
     algbw_gb_per_s: float | None

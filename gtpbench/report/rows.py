@@ -73,7 +73,7 @@ def _timing(clock: Clock, records: Sequence[Record], *, comparison: Comparison |
 
     return Timing(
         clock=clock,
-        k=launches[0].k,
+        k=tuple(sorted({samples.k for samples in launches})),
         alignment=launches[0].alignment,
         summary=summary,
         algbw_gb_per_s=None if busbw(summary.median_us) is None else algbw_gb_per_s(case.size_bytes, summary.median_us),

@@ -62,7 +62,7 @@ def sweep(min_bytes: int, max_bytes: int, *, factor: int) -> tuple[int, ...]:
     if factor < 2:
         raise UsageError(f"-f {factor}: the size factor must be 2 or more")
     if min_bytes < 1 or min_bytes > max_bytes:
-        raise UsageError(f"-b {min_bytes} -e {max_bytes}: the smallest size must be 1 or more and not above the largest")
+        raise UsageError(f"-b {min_bytes} -e {max_bytes}: the smallest size must be 1 B or more, not above the largest")
     sizes = [min_bytes]
     while sizes[-1] * factor <= max_bytes:
         sizes.append(sizes[-1] * factor)

@@ -75,15 +75,17 @@ def block_medians(samples: "Samples") -> list[float]:
 
 
 def summarise(launches: "Sequence[Samples]") -> Summary:
-    """Summary of one series; `launches` holds one Samples per launch, taken with one clock and one k.
+    """Summary of one series; `launches` holds one Samples per launch, all by one clock.
+
+    Runs that were merged may have taken other numbers of operations an interval; times are per operation anyway.
 
     Quantiles interpolate linearly (Hyndman & Fan, 1996, type 7). Outliers are counted within their launch by Tukey's
     fences (Exploratory Data Analysis, 1977), on both sides.
 
     Raises:
-        ValueError: no launches, different clocks or k, ragged ranks, or a time that is negative or not finite.
+        ValueError: no launches, different clocks, ragged ranks, or a time that is negative or not finite.
     """
-    _require_one_kind(launches)
+    _require_one_clock(launches)
     maxima: list[NDArray[np.float64]] = []
     minima: list[NDArray[np.float64]] = []
     num_mild = num_severe = num_blocks = 0
@@ -143,13 +145,12 @@ def blocks_of(samples: "Samples") -> "list[NDArray[np.float64]]":
     return blocks
 
 
-def _require_one_kind(launches: "Sequence[Samples]") -> None:
+def _require_one_clock(launches: "Sequence[Samples]") -> None:
     if not launches:
         raise ValueError("a summary needs at least one launch")
-    kinds = sorted({(samples.clock, samples.k) for samples in launches})
-    if len(kinds) > 1:
-        text = ", ".join(f"clock {clock} with k = {k}" for clock, k in kinds)
-        raise ValueError(f"launches of one summary need one clock and one k, given {text}")
+    clocks = sorted({samples.clock for samples in launches})
+    if len(clocks) > 1:
+        raise ValueError(f"launches of one summary need one clock, given {', '.join(clocks)}")
 
 
 def _require_not_negative(blocks: "list[NDArray[np.float64]]", *, launch: int) -> None:

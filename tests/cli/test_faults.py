@@ -1,5 +1,7 @@
-"""Faults: the watchdog, dead ranks, wrong data, a dead supervisor, Ctrl-C. Each ends with the documented code, one clear
-line, no orphan, and every earlier record whole."""
+"""Faults: the watchdog, dead ranks, wrong data, a dead supervisor, Ctrl-C.
+
+Each ends with the documented code, one clear line, no orphan, and every earlier record whole.
+"""
 
 import json
 import os

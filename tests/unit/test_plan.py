@@ -38,7 +38,13 @@ def test_hot_cases_have_names_of_their_own() -> None:
 
 @pytest.mark.parametrize(
     ("size", "dtype", "num_ranks", "rounded", "count"),
-    [(65536, "bf16", 3, 65532, 32766), (65536, "fp32", 2, 65536, 16384), (13, "uint8", 4, 12, 12), (4, "bf16", 2, 4, 2), (100, "fp64", 3, 96, 12)],
+    [
+        (65536, "bf16", 3, 65532, 32766),
+        (65536, "fp32", 2, 65536, 16384),
+        (13, "uint8", 4, 12, 12),
+        (4, "bf16", 2, 4, 2),
+        (100, "fp64", 3, 96, 12),
+    ],
 )
 def test_sizes_are_rounded_down(size: int, dtype: str, num_ranks: int, rounded: int, count: int) -> None:
     """To a multiple of ranks x element size; what was asked for stays in the record."""
