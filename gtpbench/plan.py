@@ -74,7 +74,7 @@ class WorkerSet(PlanModel):
 
 
 class Plan(PlanModel):
-    """What a run does. `digest` covers scenario, cases, arms, sets and tool version."""
+    """What a run does. `digest` covers what is measured and the tool's version: runs of equal digest may be merged."""
 
     scenario: Scenario
     cases: tuple[Case, ...]
@@ -106,8 +106,14 @@ def build_plan(scenario: Scenario) -> Plan:
     arms = tuple(_arm(arm_named(name), scenario) for name in scenario.arms)
     cases = tuple(_cases(scenario))
     sets = _worker_sets(arms)
-    content = [__version__, scenario.model_dump(mode="json"), [arm.model_dump() for arm in arms]]
+    measured = scenario.model_dump(mode="json", exclude={"allow_skip": True, "timeouts": True, "measure": {"launches"}})
+    content = [__version__, measured, [arm.model_dump() for arm in arms]]
     return Plan(scenario=scenario, cases=cases, arms=arms, sets=sets, digest=digest(content))
+
+
+def run_digest(scenario: Scenario) -> str:
+    """Digest of everything that all ranks of one run must agree on."""
+    return digest([__version__, scenario.model_dump(mode="json")])
 
 
 def digest(content: Any) -> str:

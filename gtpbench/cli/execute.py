@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gtpbench import __version__
 from gtpbench.cli.output import Watcher, emit, say
 from gtpbench.cli.show import show
 from gtpbench.errors import ExitCode, GtpbenchError, UsageError, worst
@@ -21,7 +20,7 @@ from gtpbench.launch.place import Place, builtin_place
 from gtpbench.launch.probe import machine_facts, num_gpus
 from gtpbench.launch.results import RunFolder
 from gtpbench.launch.run import Run
-from gtpbench.plan import Plan, build_plan, digest, skips
+from gtpbench.plan import Plan, build_plan, run_digest, skips
 from gtpbench.record.model import Record
 from gtpbench.report.closing import closing_line
 from gtpbench.report.render import write_reports
@@ -56,7 +55,7 @@ def execute(request: Request) -> None:
         raise UsageError("--append needs --out DIR, the folder to add launches to")
     me = attached(os.environ)
     scenario = request.scenario(num_gpus())
-    asked = digest([__version__, scenario.model_dump(mode="json")])
+    asked = run_digest(scenario)
     if me is None:
         sys.exit(int(_run(request, scenario, None)))
     if me.local_rank > 0:
@@ -150,7 +149,7 @@ def _node(
         place=place,
         folder=folder,
         scratch=scratch,
-        command=("gtpbench", *sys.argv[1:]),
+        command=("gtpbench", *(word.encode(errors="replace").decode() for word in sys.argv[1:])),
         conclude=conclude,
         observer=watcher,
     )

@@ -52,7 +52,8 @@ def attached(environ: Mapping[str, str]) -> Attached | None:
     else:
         return None
     _check(found)
-    return found
+    # A shell inside `srun --pty` looks like a step of one task; nobody launches one rank to communicate.
+    return None if found.launcher == "slurm" and found.world_size == 1 else found
 
 
 def wait_for_supervisor(me: Attached, *, run_digest: str) -> ExitCode:

@@ -20,7 +20,7 @@ from gtpbench.launch.place import Place
 from gtpbench.launch.probe import interface_to
 from gtpbench.launch.spec import StoreSpec, WorkerSpec
 from gtpbench.launch.watchdog import Finding, overdue
-from gtpbench.plan import Plan, WorkerSet
+from gtpbench.plan import Plan, WorkerSet, run_digest
 
 POLL_S = 0.1
 _GRACE_S = 0.4
@@ -175,7 +175,7 @@ class Attempt:
             kind = "pipe"
         return WorkerSpec(
             scenario=self.plan.scenario,
-            plan_digest=self.plan.digest,
+            run_digest=run_digest(self.plan.scenario),
             set_id=worker_set.set_id,
             launch=self.launch,
             attempt=self.number,

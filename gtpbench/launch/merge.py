@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gtpbench.errors import IncomparableError, ResultsError, UsageError
-from gtpbench.record import Environment, append_line, read_environments, read_records
+from gtpbench.record import Environment, append_line, differing_fields, read_environments, read_records
 from gtpbench.record.lines import ENVIRONMENTS, RESULTS
 
 
@@ -28,7 +28,9 @@ def merge_folders(sources: Sequence[Path], target: Path, *, warn: Callable[[str]
         raise UsageError(f"merge needs runs of one plan (same scenario, same version): {told}")
     environments = [environment for _, _, found in runs for environment in found.values()]
     _refuse_repeated(environments)
-    _refuse_unlike(environments)
+    unlike = differing_fields(environments)
+    if unlike:
+        raise IncomparableError(f"merge refuses runs of unlike machines or software: {unlike}")
     try:
         target.mkdir(parents=True)
         scenario = sources[0] / "scenario.toml"
@@ -56,18 +58,3 @@ def _refuse_repeated(environments: Sequence[Environment]) -> None:
                 f"of run {environment.run_id}"
             )
         seen.add(environment.environment_id)
-
-
-def _refuse_unlike(environments: Sequence[Environment]) -> None:
-    if not environments:
-        return
-    first = environments[0].fingerprint()
-    differing: dict[str, set[str]] = {}
-    for environment in environments[1:]:
-        other = environment.fingerprint()
-        for name in first.keys() | other.keys():
-            if first.get(name) != other.get(name):
-                differing.setdefault(name, {str(first.get(name))}).add(str(other.get(name)))
-    if differing:
-        told = "; ".join(f"{name}: {' / '.join(sorted(values))}" for name, values in sorted(differing.items()))
-        raise IncomparableError(f"merge refuses runs of unlike machines or software: {told}")

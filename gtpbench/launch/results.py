@@ -3,9 +3,17 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from gtpbench.errors import ResultsError, UsageError
+from gtpbench.errors import IncomparableError, ResultsError, UsageError
 from gtpbench.plan import Plan
-from gtpbench.record import Environment, Record, append_line, read_environments, read_records, repair_torn_line
+from gtpbench.record import (
+    Environment,
+    Record,
+    append_line,
+    differing_fields,
+    read_environments,
+    read_records,
+    repair_torn_line,
+)
 from gtpbench.record.lines import ENVIRONMENTS, RESULTS
 from gtpbench.scenario.load import dump_scenario
 
@@ -78,8 +86,12 @@ class RunFolder:
         """Append.
 
         Raises:
+            IncomparableError: earlier launches of the folder ran on another machine or software.
             ResultsError: it could not be written.
         """
+        unlike = differing_fields([*self.environments.values(), environment])
+        if unlike:
+            raise IncomparableError(f"--append: {self.path} holds launches of another machine or software: {unlike}")
         append_line(self.path / ENVIRONMENTS, environment)
         self.environments[environment.environment_id] = environment
 

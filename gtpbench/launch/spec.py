@@ -21,7 +21,8 @@ class WorkerSpec(PlanModel):
     """One rank of one worker set in one attempt of one launch."""
 
     scenario: Scenario
-    plan_digest: str
+    run_digest: str
+    """Of the whole scenario and the tool's version; must be equal on all ranks."""
     set_id: int
     launch: int
     attempt: int

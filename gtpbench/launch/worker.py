@@ -180,7 +180,8 @@ def _join(rank: _Rank) -> None:
 
         serve = spec.store.kind == "host"
         port = spec.store.port if serve or spec.store.port else _port_of_host(rank)
-        store, port = open_store(spec.store.address, port, serve=serve, timeout_s=timeout_s)
+        # Shorter than the stage, so that this error names the address before the watchdog names the stage.
+        store, port = open_store(spec.store.address, port, serve=serve, timeout_s=0.75 * timeout_s)
         inner = TcpExchange(store, prefix=f"{spec.store.prefix}/{spec.launch}.{spec.attempt}")
         if serve:
             rank.events.send({"event": "store", "port": port})
@@ -188,7 +189,7 @@ def _join(rank: _Rank) -> None:
     rank.ranks = Ranks(
         rank.exchange, prefix=f"set{spec.set_id}", rank=spec.rank, num_ranks=spec.num_ranks, timeout_s=2 * timeout_s
     )
-    hellos = rank.ranks.gather({"digest": spec.plan_digest, "version": __version__, "host": probe.host_name()})
+    hellos = rank.ranks.gather({"digest": spec.run_digest, "version": __version__, "host": probe.host_name()})
     complaint = rank.ranks.broadcast(_complaint(hellos) if hellos else None)
     if complaint:
         raise UsageError(complaint)

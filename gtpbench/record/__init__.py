@@ -1,6 +1,6 @@
 """Records: what a run leaves behind, and how it is read again."""
 
-from gtpbench.record.environment import Environment, RankPlace
+from gtpbench.record.environment import Environment, RankPlace, differing_fields
 from gtpbench.record.lines import append_line, read_environments, read_records, repair_torn_line
 from gtpbench.record.model import (
     RECORD_SCHEMA_VERSION,
@@ -23,6 +23,7 @@ __all__ = [
     "Status",
     "Verification",
     "append_line",
+    "differing_fields",
     "read_environments",
     "read_records",
     "repair_torn_line",

@@ -1,5 +1,6 @@
 """The environment of a launch: stored once in environments.jsonl and referenced by its records."""
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from gtpbench.plan import PlanModel
@@ -90,3 +91,14 @@ class Environment(PlanModel):
             **{library.name: library.version for library in self.libraries},
             **self.variables,
         }
+
+
+def differing_fields(environments: Iterable[Environment]) -> str | None:
+    """Every fingerprint field in which the environments differ, with its values; None where they are alike."""
+    fingerprints = [environment.fingerprint() for environment in environments]
+    told = []
+    for name in sorted({name for fingerprint in fingerprints for name in fingerprint}):
+        values = sorted({str(fingerprint.get(name)) for fingerprint in fingerprints})
+        if len(values) > 1:
+            told.append(f"{name}: {' / '.join(values)}")
+    return "; ".join(told) or None

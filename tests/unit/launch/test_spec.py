@@ -8,7 +8,7 @@ def test_a_spec_reads_back() -> None:
     """Nothing is lost or changed in JSON, nested tuples included."""
     spec = WorkerSpec(
         scenario=make_scenario(workload={"collectives": ["reduce_scatter"], "sizes": ["64K"], "op": "avg"}),
-        plan_digest="d" * 16,
+        run_digest="d" * 16,
         set_id=1,
         launch=2,
         attempt=3,
