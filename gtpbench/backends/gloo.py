@@ -15,8 +15,6 @@ from gtpbench.backends.torch_cpu import TORCH_DTYPES, TorchCpuBackend
 from gtpbench.collectives import ReduceOp
 from gtpbench.errors import RunError, StageTimeout, UnsupportedError
 
-_REST_S = 20e-6
-
 
 @runtime_checkable
 class StoreExchange(Protocol):
@@ -110,8 +108,6 @@ class GlooBackend(TorchCpuBackend):
     def barrier(self, queue: Any) -> None:
         """Line the ranks up. Collective."""
         if self._barrier is not None:
-            # gloo's own thread shares the core and may still be sending: nobody spins before every rank has its data.
-            self._barrier.wait(rest_s=_REST_S)
             self._barrier.wait()
             return
         with self._explained("barrier"):

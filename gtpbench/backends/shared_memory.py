@@ -11,7 +11,6 @@ import os
 import platform
 import time
 import weakref
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -127,13 +126,8 @@ class FlagBarrier:
         self._context = context
         self._epoch = 0
 
-    def wait(self, *, rest_s: float = 0.0) -> None:
-        """Return when every rank has called it as often as this one.
-
-        Args:
-            rest_s: 0 spins, giving up the core between looks: the ranks leave within about a microsecond. Above 0 it
-                sleeps so long between looks, which leaves the core to other threads of this process: a thread that
-                merely yields can keep them waiting for a whole scheduler tick (4 ms).
+    def wait(self) -> None:
+        """Return when every rank has called it as often as this one. Spins, giving up the core between looks.
 
         Raises:
             StageTimeout: not all ranks came within the context's timeout; names the ones that did not.
@@ -144,11 +138,10 @@ class FlagBarrier:
         for other in self._others:
             # A peer may already have entered the next barrier, never the one after.
             if flags[other] < epoch:
-                self._look(other, epoch, rest_s)
+                self._spin(other, epoch)
 
-    def _look(self, other: int, epoch: int, rest_s: float) -> None:
-        flags = self._flags
-        give_way = partial(time.sleep, rest_s) if rest_s else os.sched_yield
+    def _spin(self, other: int, epoch: int) -> None:
+        flags, give_way = self._flags, os.sched_yield
         deadline = time.monotonic() + self._context.timeout_s
         while True:
             for _ in range(_SPINS_PER_CLOCK):
