@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -14,6 +14,7 @@ from gtpbench.collectives import COLLECTIVES, CollectiveName, ReduceOp, dtype_na
 from gtpbench.errors import UsageError
 from gtpbench.scenario.resolve import MachineFacts
 from gtpbench.scenario.schema import Placement, Scenario
+from gtpbench.schedule import block_rounds
 from gtpbench.units import format_size
 from gtpbench.versions import Facts, SkipReason, skip_reason
 
@@ -91,6 +92,13 @@ class Plan(PlanModel):
     def arm(self, name: str) -> Arm:
         """The arm with this name."""
         return next(arm for arm in self.arms if arm.name == name)
+
+    def rounds(self, case: int, arms: Sequence[str], *, launch: int) -> list[tuple[str, ...]]:
+        """Block order of these arms in case number `case` of a launch; `--functional` needs no more than two rounds."""
+        measure = self.scenario.measure
+        blocks = 2 if self.scenario.functional else measure.blocks
+        case_id = self.cases[case].case_id
+        return block_rounds(arms, blocks=blocks, seed=measure.seed, launch=launch, case_id=case_id)
 
 
 Skips = dict[tuple[str, str], SkipReason]

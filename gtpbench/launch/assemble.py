@@ -11,7 +11,6 @@ from gtpbench.measure.cell import RankCell
 from gtpbench.plan import Arm, Case, Plan, digest
 from gtpbench.record.model import (
     BlockState,
-    Clock,
     Costs,
     Execution,
     Origin,
@@ -74,8 +73,8 @@ def measured_record(
         status="wrong_result" if wrong else "ok",
         reason=_wrong_data(verification) if wrong else None,
         execution=execution,
-        samples={} if wrong else {"step.host": _timed(cells)},
-        warmup={} if wrong else {"step.host": _warmup(cells)},
+        samples={} if wrong else {"step.host": _samples(cells, "")},
+        warmup={} if wrong else {"step.host": _samples(cells, "warmup_")},
         proof=_proof(plan, case, arm, cells),
         verification=verification,
         traffic=Traffic(essential_bytes=cells[0].essential_bytes, wire_bytes=tuple(cell.wire_bytes for cell in cells)),
@@ -139,31 +138,20 @@ def _verification(cells: Sequence[RankCell]) -> Verification:
     )
 
 
-def _timed(cells: Sequence[RankCell]) -> Samples:
+def _samples(cells: Sequence[RankCell], prefix: str) -> Samples:
+    """The timed (`prefix` empty) or the warm-up blocks of all ranks."""
+
+    def gathered(name: str) -> tuple[Any, ...]:
+        return tuple(getattr(cell, f"{prefix}{name}") for cell in cells)
+
     return Samples(
-        clock=_clock(),
+        clock="host",
         k=cells[0].k,
         alignment=cells[0].alignment,
-        time_us=tuple(cell.time_us for cell in cells),
-        block_start_us=tuple(cell.start_us for cell in cells),
-        block_wall_us=tuple(cell.wall_us for cell in cells),
+        time_us=gathered("time_us"),
+        block_start_us=gathered("start_us"),
+        block_wall_us=gathered("wall_us"),
     )
-
-
-def _warmup(cells: Sequence[RankCell]) -> Samples:
-    return Samples(
-        clock=_clock(),
-        k=cells[0].k,
-        alignment=cells[0].alignment,
-        time_us=tuple(cell.warmup_us for cell in cells),
-        block_start_us=tuple(cell.warmup_start_us for cell in cells),
-        block_wall_us=tuple(cell.warmup_wall_us for cell in cells),
-    )
-
-
-def _clock() -> Clock:
-    """CPU ranks have one clock."""
-    return "host"
 
 
 def _proof(plan: Plan, case: Case, arm: Arm, cells: Sequence[RankCell]) -> Proof:

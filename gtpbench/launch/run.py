@@ -23,7 +23,7 @@ from gtpbench.measure.cell import RankCell
 from gtpbench.plan import Plan, Skips, WorkerSet
 from gtpbench.record.environment import Environment, Library, RankPlace
 from gtpbench.record.model import Execution, Record
-from gtpbench.schedule import block_rounds, case_order, turns
+from gtpbench.schedule import case_order, turns
 
 MAX_FAILURES_PER_ARM = 2
 """An arm that failed this often in a launch is not tried again in it: its cells get the last failure."""
@@ -168,7 +168,7 @@ class _Launch:
         run, live = self.run, self._live()
         self._hellos.clear()
         self._environment_id = None
-        total = sum(len(turns(self._rounds(case, arms))) for case, arms in live)
+        total = sum(len(turns(run.plan.rounds(case, arms, launch=self.number))) for case, arms in live)
         launches = run.plan.scenario.measure.launches
         return Attempt(
             plan=run.plan,
@@ -188,12 +188,6 @@ class _Launch:
                 done=turn + 1, total=total, text=f"launch {self.number + 1} of {launches}"
             ),
         ).run()
-
-    def _rounds(self, case: int, arms: list[str]) -> list[tuple[str, ...]]:
-        measure = self.run.plan.scenario.measure
-        blocks = 2 if self.run.plan.scenario.functional else measure.blocks
-        case_id = self.run.plan.cases[case].case_id
-        return block_rounds(arms, blocks=blocks, seed=measure.seed, launch=self.number, case_id=case_id)
 
     def _hello(self, sets: list[WorkerSet]) -> Callable[[int, Message], None]:
         def on_hello(set_id: int, message: Message) -> None:
@@ -258,7 +252,7 @@ class _Launch:
             attempt=self._attempt,
             set_id=next(item.set_id for item in plan.sets if arm in item.arms),
             seed=plan.scenario.measure.seed,
-            block_order=tuple(self._rounds(case, arms)),
+            block_order=tuple(plan.rounds(case, arms, launch=self.number)),
             case_position=position,
             group_ranks=tuple(range(plan.num_ranks)),
             num_iterations=cell.k * sum(len(block) for block in cell.time_us),

@@ -36,7 +36,7 @@ class RankCell(PlanModel):
     time_us: tuple[tuple[float, ...], ...]
     start_us: tuple[float, ...]
     wall_us: tuple[float, ...]
-    warmup_us: tuple[tuple[float, ...], ...]
+    warmup_time_us: tuple[tuple[float, ...], ...]
     warmup_start_us: tuple[float, ...]
     warmup_wall_us: tuple[float, ...]
     operations: int
@@ -139,7 +139,7 @@ class CellRun:
             time_us=tuple(block.time_us for block in self._timed),
             start_us=tuple(block.start_us for block in self._timed),
             wall_us=tuple(block.wall_us for block in self._timed),
-            warmup_us=tuple(block.time_us for block in self._warmup),
+            warmup_time_us=tuple(block.time_us for block in self._warmup),
             warmup_start_us=tuple(block.start_us for block in self._warmup),
             warmup_wall_us=tuple(block.wall_us for block in self._warmup),
             operations=self._operations,

@@ -29,15 +29,15 @@ iters = 4
 hot = true
 [timeouts]
 start_s = 10.0
-rendezvous_s = 1.5
-registration_s = 1.5
-warmup_s = 1.5
-blocks_s = 1.5
-proof_s = 1.5
-verify_s = 1.5
-teardown_s = 1.5
+rendezvous_s = 2.5
+registration_s = 2.5
+warmup_s = 2.5
+blocks_s = 2.5
+proof_s = 2.5
+verify_s = 2.5
+teardown_s = 2.5
 """
-CPU = STANDIN.replace('"standin"', '"cpu"').replace("_s = 1.5", "_s = 5.0").replace("start_s = 10.0", "start_s = 60.0")
+CPU = STANDIN.replace('"standin"', '"cpu"').replace("_s = 2.5", "_s = 5.0").replace("start_s = 10.0", "start_s = 60.0")
 
 
 def _run(tmp_path: Path, text: str, fault: str) -> Command:
@@ -53,12 +53,26 @@ def _by_status(folder: Path) -> dict[str, list[tuple[str, int]]]:
 
 
 @ranks
-@pytest.mark.parametrize("stage", ["registration", "warmup", "blocks", "proof", "verify"])
-def test_hang_in_a_case_costs_that_cell_only(tmp_path: Path, stage: str) -> None:
+@pytest.mark.parametrize(
+    ("stage", "rank"),
+    [
+        ("registration", 1),
+        ("registration", 0),
+        ("warmup", 1),
+        ("blocks", 1),
+        ("blocks", 0),
+        ("proof", 1),
+        ("verify", 1),
+    ],
+)
+def test_hang_in_a_case_costs_that_cell_only(tmp_path: Path, stage: str, rank: int) -> None:
     """The stuck rank, stage, case and arm are named, stacks are saved, and the rest of the plan is measured."""
-    outcome = _run(tmp_path, STANDIN, f"hang stage={stage} rank=1 arm=symm case=65536").run()
+    outcome = _run(tmp_path, STANDIN, f"hang stage={stage} rank={rank} arm=symm case=65536").run()
     assert outcome.code == 5
-    assert f"rank 1 stuck in stage {stage}, case all_gather/fp32/65536/n2/out_of_place/hot, arm symm" in outcome.stderr
+    assert (
+        f"rank {rank} stuck in stage {stage}, case all_gather/fp32/65536/n2/out_of_place/hot, arm symm"
+        in outcome.stderr
+    )
     found = _by_status(tmp_path / "out")
     assert found["timeout"] == [("symm", 65536)]
     assert sorted(found["ok"]) == [("none", 65536), ("none", 131072), ("symm", 131072)]
@@ -131,7 +145,7 @@ def test_wrong_data_carries_no_timings(tmp_path: Path) -> None:
 def test_ended_supervisor_leaves_no_orphans(tmp_path: Path, victim: signal.Signals) -> None:
     """However the supervisor ends, its ranks end, and finished records stay whole."""
     command = _run(
-        tmp_path, STANDIN.replace("blocks_s = 1.5", "blocks_s = 60.0"), "hang stage=blocks rank=1 case=131072"
+        tmp_path, STANDIN.replace("blocks_s = 2.5", "blocks_s = 60.0"), "hang stage=blocks rank=1 case=131072"
     )
     with command.started() as process:
         _wait_for_rank(tmp_path / "out")
@@ -151,7 +165,7 @@ def test_ended_supervisor_leaves_no_orphans(tmp_path: Path, victim: signal.Signa
 @ranks
 def test_ctrl_c_twice_is_quiet(tmp_path: Path) -> None:
     """Two interrupts in a row end like one."""
-    command = _run(tmp_path, STANDIN.replace("blocks_s = 1.5", "blocks_s = 60.0"), "hang stage=blocks rank=1")
+    command = _run(tmp_path, STANDIN.replace("blocks_s = 2.5", "blocks_s = 60.0"), "hang stage=blocks rank=1")
     with command.started() as process:
         _wait_for_rank(tmp_path / "out")
         process.send_signal(signal.SIGINT)

@@ -40,7 +40,7 @@ def _cell(rank: int, **changed: Any) -> RankCell:
         "time_us": ((10.0 + rank, 11.0, 12.0), (13.0, 14.0, 15.0)),
         "start_us": (0.0, 100.0),
         "wall_us": (50.0, 60.0),
-        "warmup_us": ((90.0,), (91.0,)),
+        "warmup_time_us": ((90.0,), (91.0,)),
         "warmup_start_us": (0.0, 90.0),
         "warmup_wall_us": (5.0, 6.0),
         "operations": 16,
