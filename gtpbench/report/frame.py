@@ -22,7 +22,7 @@ _SUMMARY = (
     "num_severe_outliers",
     "overhead_fraction",
 )
-_WHOLE = ("k", "num_samples", "num_blocks", "num_mild_outliers", "num_severe_outliers", "ctas", "num_wrong")
+_WHOLE = ("num_samples", "num_blocks", "num_mild_outliers", "num_severe_outliers", "ctas", "num_wrong")
 """Whole numbers that may be missing."""
 
 

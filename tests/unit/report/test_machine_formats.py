@@ -17,7 +17,7 @@ from gtpbench.report.model import RunView
 from gtpbench.report.nccl_tests import _HEADER, _number, render_nccl_tests
 from gtpbench.report.terminal import render_text
 from gtpbench.report.view import build_view
-from tests.unit.report.factory import MIB, make_case, make_record
+from tests.unit.report.factory import MIB, make_case, make_record, make_samples
 from tests.unit.report.runs import RUNS, make_scenario, view_of
 
 TABLE = Path(__file__).parents[2] / "data" / "report" / "nccl-tests-2.19.6.txt"
@@ -44,6 +44,18 @@ def test_frame_keeps_whole_numbers_whole() -> None:
     """Counts that may be missing stay integers."""
     frame = to_frame(view_of("gpu"))
     assert str(frame["ctas"].dtype) == str(frame["num_samples"].dtype) == "Int64"
+
+
+def test_merged_launches_show_every_k() -> None:
+    """Runs that chose their own operations an interval merge; the row names all of them, in every format."""
+    records = [
+        make_record("none", launch=launch, samples={"step.host": make_samples(time_us, k=k)})
+        for launch, (time_us, k) in enumerate([(10.0, 1), (20.0, 4)])
+    ]
+    view = build_view(records, {}, scenario=None)
+    (line,) = csv.DictReader(io.StringIO(render_csv(view)))
+    assert (line["k"], line["median_us"], line["num_launches"]) == ("1 4", "15", "2")
+    assert '"k": [' in render_json(view)
 
 
 def test_json_is_a_contract() -> None:
