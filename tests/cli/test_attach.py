@@ -19,7 +19,7 @@ sizes = ["64K"]
 blocks = 2
 iters = 4
 [timeouts]
-rendezvous_s = 4.0
+rendezvous_s = 30.0
 """
 
 
@@ -159,7 +159,7 @@ def test_hosts_must_mean_the_same_run(tmp_path: Path) -> None:
 @ranks
 def test_unreachable_master_is_named(tmp_path: Path) -> None:
     """Nobody listens at the master's port: the address is in the message, code 5."""
-    path = write_scenario(tmp_path / "s.toml", SCENARIO)
+    path = write_scenario(tmp_path / "s.toml", SCENARIO.replace("rendezvous_s = 30.0", "rendezvous_s = 4.0"))
     variables = _env_launcher(1, 29625, LOCAL_WORLD_SIZE="1", GROUP_RANK="1", GROUP_WORLD_SIZE="2")
     outcome = gtpbench("run", path, cwd=tmp_path, env={**variables, "LOCAL_RANK": "0"}).run()
     assert outcome.code == 5

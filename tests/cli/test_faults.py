@@ -37,7 +37,9 @@ proof_s = 2.5
 verify_s = 2.5
 teardown_s = 2.5
 """
-CPU = STANDIN.replace('"standin"', '"cpu"').replace("_s = 2.5", "_s = 5.0").replace("start_s = 10.0", "start_s = 60.0")
+CPU = STANDIN.replace('"standin"', '"cpu"').replace("_s = 2.5", "_s = 5.0")
+# Ranks import torch one after the other on few cores, and the first waits for the last in its rendezvous.
+CPU = CPU.replace("start_s = 10.0", "start_s = 60.0").replace("rendezvous_s = 5.0", "rendezvous_s = 30.0")
 
 
 def _run(tmp_path: Path, text: str, fault: str) -> Command:
