@@ -142,7 +142,7 @@ def values(hashed: Any, *, kind: DataKind, num_ranks: int) -> Any:
     `uniform`: multiples of 2^-23 in [-1, 1), which need rounding in every 16-bit type.
     """
     if kind == "integers":
-        return hashed & (2 ** ((255 // num_ranks + 1).bit_length() - 1) - 1) & 7
+        return hashed & max(1, 2 ** ((255 // num_ranks + 1).bit_length() - 1) - 1) & 7
     return (hashed & 0xFFFFFF) / 8388608.0 - 1.0
 
 

@@ -53,6 +53,10 @@ class GtpbenchError(Exception):
     exit_code = ExitCode.FAILED
 
 
+class Interrupted(BaseException):
+    """SIGINT or SIGTERM asked the process to end. No error: what was finished stays, the code is 130."""
+
+
 class UsageError(GtpbenchError):
     """The request cannot be meant: an unknown name, a size too small, contradictory launcher variables."""
 

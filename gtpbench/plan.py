@@ -26,7 +26,7 @@ _OVERHEAD_PER_CELL_SECONDS = 0.3
 class PlanModel(BaseModel):
     """Frozen and strict, as everything that is written to a file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
 
 class Case(PlanModel):
@@ -96,7 +96,7 @@ class Plan(PlanModel):
     def rounds(self, case: int, arms: Sequence[str], *, launch: int) -> list[tuple[str, ...]]:
         """Block order of these arms in case number `case` of a launch; `--functional` needs no more than two rounds."""
         measure = self.scenario.measure
-        blocks = 2 if self.scenario.functional else measure.blocks
+        blocks = 2 if self.scenario.functional else measure.num_blocks
         case_id = self.cases[case].case_id
         return block_rounds(arms, blocks=blocks, seed=measure.seed, launch=launch, case_id=case_id)
 

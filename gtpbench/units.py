@@ -40,14 +40,6 @@ def format_size(size_bytes: int) -> str:
     return f"{size_bytes}B"
 
 
-def format_us(time_us: float) -> str:
-    """A time with three digits that matter and its unit: `8.31 us`, `4.12 ms`, `1.50 s`."""
-    for limit, factor, unit in ((999.5, 1.0, "us"), (999.5e3, 1e3, "ms")):
-        if abs(time_us) < limit:
-            return f"{_three_digits(time_us / factor)} {unit}"
-    return f"{_three_digits(time_us / 1e6)} s"
-
-
 def format_seconds(seconds: float) -> str:
     """A duration for people: `0.4 s`, `42 s`, `3 min 05 s`."""
     if seconds < 10:
@@ -64,7 +56,7 @@ def gb_per_s(num_bytes: float, time_us: float) -> float:
 
 
 def format_rate(rate_gb_per_s: float) -> str:
-    """A rate in GB/s with three digits that matter, without its unit: `376`, `12.4`, `0.83`."""
+    """A rate in GB/s with three digits that matter, without its unit: `376`, `12.4`, `0.83`, `0.011`."""
     return _three_digits(rate_gb_per_s)
 
 
@@ -72,4 +64,6 @@ def _three_digits(value: float) -> str:
     magnitude = abs(value)
     if magnitude >= 99.95:
         return f"{value:.0f}"
-    return f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"
+    if magnitude >= 9.995:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if magnitude >= 0.0995 or not magnitude else f"{value:.2g}"

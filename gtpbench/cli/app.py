@@ -1,15 +1,15 @@
 """Registers the commands and turns outcomes into exit codes, the only place that does."""
 
-import os
 import signal
 import sys
+from types import FrameType
 
 import typer
 
 from gtpbench import __version__
 from gtpbench.cli import allgather, env, list_, merge, plan, reducescatter, report, run
 from gtpbench.cli.output import say
-from gtpbench.errors import ExitCode, GtpbenchError
+from gtpbench.errors import ExitCode, GtpbenchError, Interrupted
 
 app = typer.Typer(
     name="gtpbench",
@@ -47,16 +47,20 @@ def _root(
 
 def main() -> None:
     """Entry point: run the command line and exit with the documented code."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     try:
         app()
     except GtpbenchError as error:
         say(f"error: {error}")
         sys.exit(int(error.exit_code))
-    except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except Interrupted:
         say("interrupted")
         sys.exit(int(ExitCode.INTERRUPTED))
-    except BrokenPipeError:
-        # Whoever read stdout is gone; keep the interpreter from complaining about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(int(ExitCode.OK))
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """End once and quietly, however often the user or the launcher asks."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    raise Interrupted

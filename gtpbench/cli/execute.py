@@ -8,13 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gtpbench.cli.output import Watcher, emit, say
 from gtpbench.cli.show import show
-from gtpbench.errors import ExitCode, GtpbenchError, UsageError, worst
+from gtpbench.errors import ExitCode, GtpbenchError, Interrupted, UsageError, worst
 from gtpbench.launch.attach import Attached, Peers, attached, wait_for_supervisor
-from gtpbench.launch.attempt import Interrupted
 from gtpbench.launch.outcome import records_code
 from gtpbench.launch.place import Place, builtin_place
 from gtpbench.launch.probe import machine_facts, num_gpus
@@ -23,13 +21,11 @@ from gtpbench.launch.run import Run
 from gtpbench.plan import Plan, build_plan, run_digest, skips
 from gtpbench.record.model import Record
 from gtpbench.report.closing import closing_line
+from gtpbench.report.model import RunView
 from gtpbench.report.render import write_reports
 from gtpbench.scenario.load import dump_scenario
 from gtpbench.scenario.resolve import MachineFacts, resolve
 from gtpbench.scenario.schema import Scenario
-
-if TYPE_CHECKING:
-    from gtpbench.report.model import RunView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +68,9 @@ def _supervise(request: Request, scenario: Scenario, me: Attached, asked: str) -
     except GtpbenchError as error:
         code = error.exit_code
         raise
+    except Interrupted:
+        code = ExitCode.INTERRUPTED
+        raise
     finally:
         peers.release(code)
         peers.close()
@@ -96,7 +95,7 @@ def _run(request: Request, scenario: Scenario, place: Place | None) -> ExitCode:
             conclude=lambda _: ExitCode.OK,
             watcher=Watcher(),
         )
-        return _guarded(run, None)
+        return _guarded(run)
 
 
 def _decide(request: Request, plan: Plan, facts: MachineFacts, place: Place) -> ExitCode:
@@ -115,22 +114,31 @@ def _decide(request: Request, plan: Plan, facts: MachineFacts, place: Place) -> 
             return worst([code, error.exit_code])
         return code
 
+    num_before = len(folder.records)
     try:
         run = _node(
             plan, facts=facts, place=place, folder=folder, scratch=out / "logs", conclude=conclude, watcher=watcher
         )
-        code = _guarded(run, folder)
+        code = _guarded(run)
+        if not views and len(folder.records) > num_before:
+            conclude(folder.records)
     finally:
         watcher.clear()
         folder.close()
     if views:
-        show(views[-1], request.format)
-        last = closing_line(views[-1], exit_code=int(code), directory=out)
-        if request.format == "table":
-            emit(last)
-        else:
-            say(last)
+        _print(views[-1], code, out, request.format)
     return code
+
+
+def _print(view: RunView, code: ExitCode, out: Path, format: str) -> None:
+    """The tables and the last line; an interrupted run is not compared, only summed up."""
+    last = closing_line(view, exit_code=int(code), directory=out)
+    if code != ExitCode.INTERRUPTED:
+        show(view, format)
+    if format == "table" and code != ExitCode.INTERRUPTED:
+        emit(last)
+    else:
+        say(last)
 
 
 def _node(
@@ -155,14 +163,16 @@ def _node(
     )
 
 
-def _guarded(run: Run, folder: RunFolder | None) -> ExitCode:
-    """Execute; an interrupt is an outcome, and what was finished stays."""
+def _guarded(run: Run) -> ExitCode:
+    """Execute; an interrupt or a failure of the whole run is an outcome, and what was finished stays."""
     try:
         return run.execute()
     except Interrupted:
-        kept = f"; {len(folder.records)} records are in {folder.path}" if folder else ""
-        say(f"interrupted{kept}")
+        say("interrupted; what was finished is kept")
         return ExitCode.INTERRUPTED
+    except GtpbenchError as error:
+        say(f"error: {error}")
+        return error.exit_code
 
 
 @contextmanager

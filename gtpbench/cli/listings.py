@@ -7,6 +7,7 @@ from pathlib import Path
 from gtpbench.arms import ARMS
 from gtpbench.backends import BACKENDS
 from gtpbench.collectives import COLLECTIVES, DTYPES
+from gtpbench.errors import UsageError
 from gtpbench.versions import rules
 
 
@@ -56,7 +57,7 @@ def _dtypes() -> str:
 def _scenarios() -> str:
     files = sorted(Path("scenarios").rglob("*.toml"))
     if not files:
-        return "no folder scenarios/ here: they are in gtpbench's checkout"
+        raise UsageError("no folder scenarios/ here: run this in gtpbench's checkout")
     rows = [(str(file), next(iter(file.read_text(encoding="utf-8").splitlines()), "").lstrip("# ")) for file in files]
     return _table(("scenario", "what it is"), rows, "scenarios/")
 

@@ -86,7 +86,7 @@ Launches = Annotated[
 ]
 Iters = Annotated[
     int | None,
-    typer.Option("-n", "--iters", metavar="N", min=1, help="Timed iterations per case, arm and launch."),
+    typer.Option("-n", "--iters", metavar="N", min=1, help="Timed iterations per case, arm, launch; whole blocks."),
 ]
 Warmup = Annotated[
     int | None,

@@ -1,15 +1,32 @@
 """The sink: stdout carries data, stderr everything else; progress only on a terminal."""
 
+import os
 import sys
 import time
 
+from gtpbench.errors import ResultsError
 from gtpbench.units import format_seconds
 
 
 def emit(text: str) -> None:
-    """Write data to stdout."""
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
-    sys.stdout.flush()
+    """Write data to stdout. Whoever reads it may stop reading: that changes nothing about the outcome.
+
+    Raises:
+        ResultsError: stdout cannot be written, for example a file on a full disk.
+    """
+    try:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _give_up_stdout()
+    except OSError as error:
+        _give_up_stdout()
+        raise ResultsError(f"cannot write to standard output: {error.strerror}") from error
+
+
+def _give_up_stdout() -> None:
+    """Send what is still buffered, and all that follows, nowhere; the interpreter would complain at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def say(text: str) -> None:

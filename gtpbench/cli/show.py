@@ -1,6 +1,8 @@
 """A run's view on stdout, in the format asked for."""
 
+import io
 import os
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -14,15 +16,13 @@ PIPE_WIDTH = 120
 
 
 def show(view: "RunView", format: str) -> None:
-    """Print the view: tables as wide as the terminal, or one of the machine formats."""
+    """Print the view: tables as wide as the terminal, or one of the machine formats.
+
+    Raises:
+        ResultsError: stdout cannot be written.
+    """
     if format == "table":
-        from rich.console import Console
-
-        from gtpbench.report.terminal import print_view
-
-        print_view(
-            view, Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH)
-        )
+        emit(_table(view))
     elif format == "json":
         from gtpbench.report.as_json import render_json
 
@@ -35,3 +35,15 @@ def show(view: "RunView", format: str) -> None:
         from gtpbench.report.nccl_tests import render_nccl_tests
 
         emit(render_nccl_tests(view))
+
+
+def _table(view: "RunView") -> str:
+    from rich.console import Console
+
+    from gtpbench.report.terminal import print_view
+
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal or "COLUMNS" in os.environ else PIPE_WIDTH
+    text = io.StringIO()
+    print_view(view, Console(file=text, highlight=False, width=width, force_terminal=terminal))
+    return text.getvalue()

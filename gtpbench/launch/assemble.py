@@ -77,7 +77,12 @@ def measured_record(
         warmup={} if wrong else {"step.host": _samples(cells, "warmup_")},
         proof=_proof(plan, case, arm, cells),
         verification=verification,
-        traffic=Traffic(essential_bytes=cells[0].essential_bytes, wire_bytes=tuple(cell.wire_bytes for cell in cells)),
+        traffic=Traffic(
+            essential_bytes=cells[0].essential_bytes,
+            wire_bytes=tuple(cell.wire_bytes for cell in cells),
+            # All-gather and reduce-scatter are balanced: every rank receives what it sends.
+            received_bytes=tuple(cell.wire_bytes for cell in cells),
+        ),
         sides=cells[0].sides,
         processes=tuple(cell.process for cell in cells),
         block_states=tuple(

@@ -4,6 +4,7 @@ The process with local rank 0 supervises its node; the others tell it their rank
 on a socket in the abstract namespace, which leaves nothing behind and stays within the host.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -45,7 +46,7 @@ def attached(environ: Mapping[str, str]) -> Attached | None:
     Raises:
         UsageError: variables are missing, no whole numbers, or contradict one another.
     """
-    if "RANK" in environ or ("WORLD_SIZE" in environ and "LOCAL_RANK" in environ):
+    if any(name in environ for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")):
         found = _from_torch_variables(environ)
     elif "SLURM_STEP_ID" in environ and "SLURM_PROCID" in environ:
         found = _from_slurm(environ)
@@ -139,7 +140,11 @@ class Peers:
         return self._place(ranks)
 
     def release(self, code: ExitCode) -> None:
-        """Tell every waiting process the exit code."""
+        """Tell every waiting process the exit code, those that came late too."""
+        self._server.setblocking(False)
+        with contextlib.suppress(OSError):
+            while True:
+                self._connections.append(self._server.accept()[0])
         for connection in self._connections:
             try:
                 connection.sendall(f"{int(code)}\n".encode())
@@ -263,6 +268,8 @@ def _slurm_local_size(environ: Mapping[str, str], node: int | None) -> int | Non
 
 
 def _check(me: Attached) -> None:
+    if not 1 <= me.master_port <= 65535:
+        raise UsageError(f"MASTER_PORT={me.master_port} is not a port: 1 to 65535")
     if not 0 <= me.rank < me.world_size:
         raise UsageError(f"launcher variables contradict one another: rank {me.rank} of {me.world_size}")
     if me.local_size is not None and not me.local_rank < me.local_size <= me.world_size:

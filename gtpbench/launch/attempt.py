@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from gtpbench.errors import ExitCode
+from gtpbench.errors import ExitCode, Interrupted
 from gtpbench.launch.board import Board
 from gtpbench.launch.pipe_exchange import PipeBoard
 from gtpbench.launch.pipes import Message, Receiver, Sender
@@ -30,10 +30,6 @@ _STACK_S = 0.5
 
 Live = list[tuple[int, list[str]]]
 """(case index, arms), in the order to run."""
-
-
-class Interrupted(BaseException):
-    """The user or the launcher ended the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +100,7 @@ class Attempt:
     _values: PipeBoard = field(default_factory=PipeBoard)
     _block_seconds: dict[int, float] = field(default_factory=dict)
     _decided: bool = False
+    _epoch_ns: int = field(default_factory=time.perf_counter_ns)
 
     def run(self) -> Finished | Failure:
         """Run to the end, a failure or an interrupt; no process is left behind.
@@ -137,7 +134,7 @@ class Attempt:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=self._environment(worker_set),
+                env=dict(os.environ) | set_variables(worker_set, self.place),
                 pass_fds=(event_write, control_read, board_fd),
                 process_group=0,
             )
@@ -155,16 +152,6 @@ class Attempt:
         )
         process.control.send({"spec": self._spec(process, board_fd).model_dump_json()})
         return process
-
-    def _environment(self, worker_set: WorkerSet) -> dict[str, str]:
-        environment = dict(os.environ)
-        if not worker_set.backend.startswith("nccl"):
-            environment["OMP_NUM_THREADS"] = "1"
-            if self.place.num_nodes > 1 and "GLOO_SOCKET_IFNAME" not in environment:
-                interface = interface_to(self.place.master_address)
-                environment |= {"GLOO_SOCKET_IFNAME": interface} if interface else {}
-        exported = {"NCCL_NVLS_ENABLE"} & environment.keys()
-        return environment | {name: value for name, value in worker_set.env.items() if name not in exported}
 
     def _spec(self, process: _Process, board_fd: int) -> WorkerSpec:
         place, worker_set = self.place, process.worker_set
@@ -189,6 +176,7 @@ class Attempt:
             board_fd=board_fd,
             board_rows=len(place.global_ranks),
             cpu=place.cpu_of(process.local_rank) if on_cpu else None,
+            epoch_ns=self._epoch_ns,
             store=StoreSpec(kind=kind, address=place.master_address, port=place.master_port, prefix=place.store_prefix),
             set_ids=tuple(item.set_id for item in self.sets),
             live=tuple((case, tuple(arms)) for case, arms in self.live),
@@ -339,6 +327,19 @@ class Attempt:
             if not process.log.stat().st_size:
                 process.log.unlink()
         selector.close()
+
+
+def set_variables(worker_set: WorkerSet, place: Place) -> dict[str, str]:
+    """What a set's rank processes get on top of the supervisor's environment."""
+    added = dict(worker_set.env)
+    if not worker_set.backend.startswith("nccl"):
+        added["OMP_NUM_THREADS"] = "1"
+        if place.num_nodes > 1 and "GLOO_SOCKET_IFNAME" not in os.environ:
+            interface = interface_to(place.master_address)
+            added |= {"GLOO_SOCKET_IFNAME": interface} if interface else {}
+    if "NCCL_NVLS_ENABLE" in os.environ:
+        added.pop("NCCL_NVLS_ENABLE", None)  # an exported value is left alone
+    return added
 
 
 def _ending(returncode: int) -> str:

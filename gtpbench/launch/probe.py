@@ -93,7 +93,7 @@ def rank_place(*, rank: int, local_rank: int, node: int, on_gpu: bool) -> RankPl
         host=hashlib.sha256(host_name().encode()).hexdigest()[:12],
         pid=os.getpid(),
         cpus=tuple(sorted(os.sched_getaffinity(0))),
-        numa=0 if not Path("/sys/devices/system/node/node1").exists() else None,
+        numa=_numa_node(min(os.sched_getaffinity(0))),
         gpu=None,
         pci=None,
         lsa_domain=node,
@@ -107,13 +107,27 @@ def libraries(*, with_torch: bool) -> tuple[Library, ...]:
         version = _version(name)
         if version is None:
             continue
-        path = None
+        loaded = None
         if name == "torch" and with_torch:
-            torch = sys.modules["torch"]
-            version = str(torch.__version__)
-            path = "torch/lib/libtorch_cpu.so"
-        found.append(Library(name=name, version=version, path=path, sha256=None))
+            version = str(sys.modules["torch"].__version__)
+            loaded = _mapped_file("libtorch_cpu.so")
+        found.append(
+            Library(
+                name=name,
+                version=version,
+                path="/".join(loaded.parts[-3:]) if loaded else None,
+                sha256=_sha256(loaded) if loaded else None,
+            )
+        )
     return tuple(found)
+
+
+def _mapped_file(name: str) -> Path | None:
+    """The file of this name that is mapped into this process, as the kernel lists it."""
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.endswith(f"/{name}"):
+            return Path(line[line.index("/") :])
+    return None
 
 
 def interfaces(num_nodes: int) -> list[str]:
@@ -219,4 +233,13 @@ def _read(path: str) -> str | None:
 
 
 def _sha256(path: Path) -> str | None:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _numa_node(cpu: int) -> int | None:
+    """The NUMA node of a core, as the kernel links it; None where it does not."""
+    nodes = [entry.name.removeprefix("node") for entry in Path(f"/sys/devices/system/cpu/cpu{cpu}").glob("node[0-9]*")]
+    return int(nodes[0]) if nodes else None

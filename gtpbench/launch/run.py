@@ -11,9 +11,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
-from gtpbench.errors import ExitCode, RunError, UsageError
+from gtpbench.errors import ExitCode, RunError, UsageError, worst
 from gtpbench.launch.assemble import failed_record, measured_record, skipped_record
-from gtpbench.launch.attempt import Attempt, Failure, Finished, Live
+from gtpbench.launch.attempt import Attempt, Failure, Finished, Live, set_variables
 from gtpbench.launch.faults import VARIABLE as FAULT_VARIABLE
 from gtpbench.launch.pipes import Message
 from gtpbench.launch.place import Place
@@ -56,6 +56,8 @@ class Run:
     run_id: str = field(default_factory=lambda: secrets.token_hex(6))
     counts: dict[int, tuple[int, int]] = field(default_factory=dict)
     """case index -> (samples, k), the same in every launch of the folder."""
+    failures: list[str] = field(default_factory=list)
+    """Failures that cost no cell: ranks that did not end."""
     _signals: int = 0
 
     def execute(self) -> ExitCode:
@@ -73,7 +75,12 @@ class Run:
                 code = _Launch(run=self, number=launch, last=launch == launches[-1]).execute()
                 if code is not None:
                     return code
-        return self.conclude(self.folder.records if self.folder else [])
+        return self.final_code()
+
+    def final_code(self) -> ExitCode:
+        """Conclude; a failure that no record shows still makes the run one."""
+        code = self.conclude(self.folder.records if self.folder else [])
+        return worst([code, ExitCode.FAILED] if self.failures else [code])
 
     @property
     def fault(self) -> str | None:
@@ -120,6 +127,7 @@ class _Launch:
     _num_cases: int = 0
     _hellos: dict[int, Message] = field(default_factory=dict)
     _environment_id: str | None = None
+    _skips_recorded: bool = False
 
     def execute(self) -> ExitCode | None:
         """The run's exit code if it is known now, None where another launch follows."""
@@ -131,20 +139,29 @@ class _Launch:
                 return None if outcome.code is None else ExitCode(outcome.code)
             self._fail(outcome)
             self._attempt += 1
+        self._record_skips()
         return None
 
     def _plan_cells(self) -> None:
+        skipped = self.run.skipped
+        for index, case in enumerate(self.run.plan.cases):
+            for arm in self.run.plan.arms:
+                if (case.case_id, arm.name) not in skipped:
+                    self._pending.add((index, arm.name))
+        self._num_cases = len({case for case, _ in self._pending})
+
+    def _record_skips(self) -> None:
+        """Write the launch's skipped cells, once; not before the folder has accepted the launch's environment."""
         run = self.run
-        for index, case in enumerate(run.plan.cases):
+        if self._skips_recorded or run.folder is None:
+            return
+        self._skips_recorded = True
+        for case in run.plan.cases:
             for arm in run.plan.arms:
                 reason = run.skipped.get((case.case_id, arm.name))
-                if reason is None:
-                    self._pending.add((index, arm.name))
-                elif run.folder:
-                    run.folder.add_record(
-                        skipped_record(run.plan, case, arm, reason, launch=self.number, fault=run.fault)
-                    )
-        self._num_cases = len({case for case, _ in self._pending})
+                if reason is not None:
+                    record = skipped_record(run.plan, case, arm, reason, launch=self.number, fault=run.fault)
+                    run.folder.add_record(record)
 
     def _sets(self) -> list[WorkerSet]:
         """The sets to start; on several nodes always the same ones, since no node knows what the others finished."""
@@ -182,7 +199,7 @@ class _Launch:
             log_dir=run.scratch,
             on_hello=self._hello(sets),
             on_cell=self._cell(live),
-            decide=lambda: int(run.conclude(run.folder.records)) if self.last and run.folder else None,
+            decide=lambda: int(run.final_code()) if self.last else None,
             interrupted=run.interrupted,
             on_turn=lambda turn: run.observer.progress(
                 done=turn + 1, total=total, text=f"launch {self.number + 1} of {launches}"
@@ -196,6 +213,7 @@ class _Launch:
                 environment = self._environment(sets)
                 self._environment_id = environment.environment_id
                 self.run.folder.add_environment(environment)
+                self._record_skips()
 
         return on_hello
 
@@ -211,7 +229,7 @@ class _Launch:
             num_nodes=run.place.num_nodes,
             launcher=run.place.launcher,
             libraries=tuple(Library.model_validate_json(item) for item in first["libraries"]),
-            set_variables={str(item.set_id): item.env for item in sets},
+            set_variables={str(item.set_id): set_variables(item, run.place) for item in sets},
             ranks={
                 str(set_id): tuple(RankPlace.model_validate_json(place) for place in message["places"])
                 for set_id, message in sorted(self._hellos.items())
@@ -269,11 +287,15 @@ class _Launch:
         if failure.exit_code == ExitCode.USAGE:
             raise UsageError(failure.text)
         before_work = failure.case < 0
-        if not self._pending or (before_work and run.place.num_nodes > 1) or failure.stage == "waiting":
+        if (before_work and run.place.num_nodes > 1) or failure.stage == "waiting":
             for cell in sorted(self._pending):
                 self._record_failure(*cell, failure)
             raise RunError(failure.text)
         run.observer.warn(f"{failure.status}: {failure.text}")
+        if not self._pending:
+            run.failures.append(failure.text)
+            (run.scratch / "failures.txt").write_text("\n".join(run.failures) + "\n", encoding="utf-8")
+            return
         plan = run.plan
         worker_set = next(item for item in plan.sets if item.set_id == failure.set_id)
         blamed = worker_set.arms if failure.arm < 0 else (plan.arms[failure.arm].name,)

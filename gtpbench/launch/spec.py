@@ -37,7 +37,9 @@ class WorkerSpec(PlanModel):
     board_fd: int
     board_rows: int
     cpu: int | None
-    """Core to pin to; None on GPU ranks."""
+    """Core to pin its main thread to; None on GPU ranks."""
+    epoch_ns: int
+    """`time.perf_counter_ns` of the supervisor at the start of the attempt: one origin for all ranks of a host."""
     store: StoreSpec
     set_ids: tuple[int, ...]
     """All sets of this attempt."""

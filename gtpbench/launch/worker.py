@@ -21,7 +21,6 @@ from gtpbench.launch.pipes import Receiver, Sender
 from gtpbench.launch.rank import Rank
 from gtpbench.launch.spec import WorkerSpec
 from gtpbench.launch.turns import walk
-from gtpbench.measure.cell import process_epoch_ns
 from gtpbench.plan import build_plan
 
 
@@ -49,8 +48,6 @@ def main(argv: list[str]) -> None:
 
 
 def _run(spec: WorkerSpec, events: Sender, control: Receiver) -> None:
-    if spec.cpu is not None:
-        os.sched_setaffinity(0, {spec.cpu})
     rank = Rank(
         spec=spec,
         plan=build_plan(spec.scenario),
@@ -58,7 +55,7 @@ def _run(spec: WorkerSpec, events: Sender, control: Receiver) -> None:
         events=events,
         control=control,
         fault=Fault.from_environment(),
-        epoch_ns=process_epoch_ns(),
+        epoch_ns=spec.epoch_ns,
     )
     with rank.stage("start"):
         _preload(rank)
@@ -68,6 +65,9 @@ def _run(spec: WorkerSpec, events: Sender, control: Receiver) -> None:
         began = time.perf_counter_ns()
         backend.open()
         communicator_us = (time.perf_counter_ns() - began) / 1e3
+        if spec.cpu is not None:
+            # This thread alone: a library's own threads, made by open(), would wait on its core for a scheduler tick.
+            os.sched_setaffinity(0, {spec.cpu})
         live = introduce(rank)
     walk(rank, backend, live, communicator_us)
     code = await_code(rank)
@@ -95,7 +95,7 @@ def _context(rank: Rank) -> RankContext:
         num_nodes=spec.num_nodes,
         set_id=spec.set_id,
         exchange=rank.exchange,
-        timeout_s=2 * spec.scenario.timeouts.rendezvous_s,
+        timeout_s=2 * max(spec.scenario.timeouts.model_dump().values()),
         mark=rank.mark,
     )
 

@@ -33,9 +33,9 @@ def choose_counts(measure: Measure, estimates_us: Mapping[str, float], *, num_ca
         num_cases: cases of the launch, which share the budget evenly.
     """
     if measure.iters is not None:
-        return Counts(samples=-(-measure.iters // measure.blocks), k=1)
+        return Counts(samples=-(-measure.iters // measure.num_blocks), k=1)
     fastest_us = max(min(estimates_us.values()), 0.01)
-    budget_us = measure.time_budget_s * 1e6 / num_cases / measure.blocks
+    budget_us = measure.time_budget_s * 1e6 / num_cases / measure.num_blocks
     operations = max(1.0, budget_us / sum(estimates_us.values()))
     k = math.ceil(MIN_INTERVAL_US / fastest_us)
     if operations / k > MAX_SAMPLES_PER_BLOCK:

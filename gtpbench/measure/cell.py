@@ -1,6 +1,5 @@
 """One Case x Arm on one rank: prepare, blocks, finish; leaves a `RankCell` that travels to the supervisor."""
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -193,11 +192,6 @@ class CellRun:
 
     def _estimate(self, iterations: int) -> float:
         return self._ranks.agree_max(self._run(samples=1, k=iterations).time_us[0])
-
-
-def process_epoch_ns() -> int:
-    """The moment block start times count from: now, taken once per rank process."""
-    return time.perf_counter_ns()
 
 
 def _load_average() -> float:

@@ -89,8 +89,18 @@ class Environment(PlanModel):
             "nccl_conf": str(self.nccl_conf_sha256),
             "python": self.python,
             **{library.name: library.version for library in self.libraries},
-            **self.variables,
+            **self._rank_variables(),
         }
+
+    def _rank_variables(self) -> dict[str, str]:
+        """The variables that rank processes saw: a set's own in place of the supervisor's."""
+        own = list(self.set_variables.items())
+        inherited = {
+            name: value
+            for name, value in self.variables.items()
+            if not own or any(name not in added for _, added in own)
+        }
+        return inherited | {f"set {number}: {name}": value for number, added in own for name, value in added.items()}
 
 
 def differing_fields(environments: Iterable[Environment]) -> str | None:

@@ -46,8 +46,10 @@ def append_line(path: Path, model: PlanModel) -> None:
         os.close(fd)
 
 
-def repair_torn_line(path: Path, *, warn: Warn) -> None:
+def repair_torn_line(path: Path) -> None:
     """Cut a last line without line end off a results file before something is appended to it.
+
+    The readers have reported it by then.
 
     Raises:
         ResultsError: the file cannot be changed.
@@ -57,7 +59,6 @@ def repair_torn_line(path: Path, *, warn: Warn) -> None:
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
     if whole < len(data):
-        warn(f"{path}: last line is torn ({len(data) - whole} bytes); dropped")
         try:
             os.truncate(path, whole)
         except OSError as error:

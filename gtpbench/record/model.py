@@ -48,7 +48,7 @@ class Samples(PlanModel):
     issue_us: RankBlocks | None = None
     """Host time spent issuing the interval, divided by k like `time_us`; None where issuing is the operation itself."""
     block_start_us: tuple[tuple[float, ...], ...]
-    """[rank][block], host clock since the start of the rank's process."""
+    """[rank][block], host clock since the start of the attempt; one origin for all ranks and sets of a host."""
     block_wall_us: tuple[tuple[float, ...], ...]
     """[rank][block], host time of the whole block, alignment and stamping included."""
 
@@ -117,6 +117,8 @@ class Traffic(PlanModel):
     """What one rank must send whatever the algorithm."""
     wire_bytes: tuple[int, ...]
     """[rank], sent by the algorithm this backend uses."""
+    received_bytes: tuple[int, ...]
+    """[rank], received by it."""
     padding_bytes: int = 0
     """Of `essential_bytes`, what only padding causes."""
 
@@ -133,7 +135,7 @@ class Side(PlanModel):
     slot_stride_bytes: int
     in_place: bool
     l2_resident: bool | None
-    """Whether all slots fit in the last-level cache; None where its size is not known."""
+    """Whether all slots of this side fit in the last-level cache; None where its size is not known."""
 
 
 class ProcessState(PlanModel):

@@ -9,7 +9,7 @@ from gtpbench.report.absent import absent_rows
 from gtpbench.report.model import Group, Row, RunView, Timing
 from gtpbench.report.trust import trust_lines
 from gtpbench.report.verdict import verdict_text
-from gtpbench.report.words import MISSING, PROOF_TEXT, group_title, ratio_text, size_text
+from gtpbench.report.words import MISSING, PROOF_TEXT, group_title, percent, ratio_text, size_text
 from gtpbench.units import format_rate
 
 _SPECIAL = re.compile(r"([\\`*|~]|\](?=[(\[])|(?<!\w)_|_(?!\w))")
@@ -108,6 +108,7 @@ def _columns(view: RunView, group: Group) -> _Columns:
     if group.shows_ratios:
         demonstration = ", a demonstration" if group.origin == "cpu" else ""
         columns.append((f"against {view.baseline}{demonstration}", False, lambda row: escape(ratio_text(row))))
+        columns.append(("detects", True, _detects))
     columns.append(("proof", False, lambda row: MISSING if row.proof is None else PROOF_TEXT[row.proof]))
     return _without_empty(columns, [row for row in group.rows if row.timings])
 
@@ -125,6 +126,12 @@ def _range(timing: Timing | None) -> str:
     if timing is None:
         return MISSING
     return f"{format_rate(timing.summary.p10_us)}–{format_rate(timing.summary.p90_us)}"
+
+
+def _detects(row: Row) -> str:
+    """The smallest slowdown the row would have found 9 times in 10."""
+    ratio = row.comparison.minimum_detectable_ratio if row.comparison else None
+    return MISSING if ratio is None else f"+{percent(ratio - 1)}"
 
 
 def _busbw(row: Row) -> str:

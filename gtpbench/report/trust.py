@@ -14,6 +14,7 @@ def trust_lines(view: RunView) -> list[tuple[str, str]]:
         ("sampled", _sampled(view)),
         ("proof", proof_text(view)),
         ("ratios", _ratios(view)),
+        *([("detects", detects)] if (detects := _detects(view)) else []),
     ]
 
 
@@ -53,3 +54,18 @@ def _ratios(view: RunView) -> str:
         f"{demonstration}against {view.baseline}, 95 % intervals {scope}{cells}; up to {percent(SMALL_MARGIN)} below "
         f"1MiB, {percent(LARGE_MARGIN)} from there on, or {ABSOLUTE_FLOOR_US} us counts as the same"
     )
+
+
+def _detects(view: RunView) -> str | None:
+    """The smallest change that would be found, over the compared rows; None where there are none."""
+    compared = [row.comparison for row in view.rows if row.comparison]
+    if not compared:
+        return None
+    effects = [item.minimum_detectable_ratio - 1 for item in compared if item.minimum_detectable_ratio is not None]
+    if not effects:
+        return "nothing: too few pairs for any change to reach significance"
+    low, high = min(effects), max(effects)
+    span = percent(low) if percent(low) == percent(high) else f"{percent(low)} to {percent(high)}, by row"
+    blind = len(compared) - len(effects)
+    rest = f"; nothing in {blind} of {len(compared)} rows" if blind else ""
+    return f"slowdowns of {span}, 9 times in 10, before correction{rest}"

@@ -40,7 +40,10 @@ def build_scenario(table: "Mapping[str, Any]", *, origin: str) -> Scenario:
     try:
         return Scenario.model_validate(table)
     except ValidationError as error:
-        raise ScenarioError(f"{origin}: " + "; ".join(_explain(item) for item in error.errors())) from error
+        items = error.errors()
+        # Of a key that may also be "auto", what is wrong with the value says more than that it is not "auto".
+        told = [_explain(item) for item in items if item["type"] != "literal_error" or not _has_other(items, item)]
+        raise ScenarioError(f"{origin}: " + "; ".join(told)) from error
 
 
 def dump_scenario(scenario: Scenario) -> str:
@@ -67,8 +70,16 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True)
 
 
+def _key(item: Any) -> str:
+    return ".".join(str(part) for part in item["loc"] if not str(part).startswith(_NOT_KEYS))
+
+
+def _has_other(items: Any, item: Any) -> bool:
+    return any(other is not item and _key(other).startswith(_key(item)) for other in items)
+
+
 def _explain(item: Any) -> str:
-    key = ".".join(str(part) for part in item["loc"] if not str(part).startswith(_NOT_KEYS))
+    key = _key(item)
     if item["type"] == "extra_forbidden":
         return f"{key}: unknown key"
     if item["type"] == "missing":

@@ -46,13 +46,15 @@ def _as_value_errors(check: Any) -> Any:
     return wrapped
 
 
-SizeBytes = Annotated[int, BeforeValidator(_as_value_errors(_size)), Field(gt=0)]
+SizeBytes = Annotated[int, BeforeValidator(_as_value_errors(_size), json_schema_input_type=int | str), Field(gt=0)]
 DTypeName = Annotated[str, AfterValidator(_as_value_errors(_canonical_dtype))]
 ArmName = Annotated[str, AfterValidator(_as_value_errors(_known_arm))]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class CollectiveWorkload(_Model):
@@ -83,13 +85,18 @@ class Measure(_Model):
     blocks: Annotated[int, Field(ge=2, le=1000)] = 10
     """Timed blocks of every case and arm in a launch, in alternation with the other arms."""
     iters: Annotated[int, Field(ge=1)] | None = None
-    """Timed iterations of every case and arm in a launch; without it the time budget decides."""
+    """Timed iterations of every case and arm in a launch, rounded up to whole blocks; else the time budget decides."""
     warmup: Annotated[int, Field(ge=1)] = 3
     """Iterations of the warm-up block after each switch of arms."""
     time_budget_s: Annotated[float, Field(gt=0)] = 10.0
     """Seconds of timed blocks per launch, used up unless `iters` is given."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Seed of block order, case order and data."""
+
+    @property
+    def num_blocks(self) -> int:
+        """Timed blocks: `blocks`, or fewer where `iters` does not fill them, at least two."""
+        return self.blocks if self.iters is None else max(2, min(self.blocks, self.iters))
 
 
 class Timeouts(_Model):

@@ -33,9 +33,11 @@ class CollectiveWorkload(Workload):
         if case.placement == "in_place":
             whole = backend.alloc(self._stride * self._num_slots, dtype=case.dtype, pool=whole_pool)
             self._slots = [self._in_place_slot(whole, slot) for slot in range(self._num_slots)]
+            self._strides = {"send": self._stride, "recv": self._stride}
         else:
             send_stride = self._round_up(self._send_count)
             recv_stride = self._round_up(self._recv_count)
+            self._strides = {"send": send_stride, "recv": recv_stride}
             send = backend.alloc(send_stride * self._num_slots, dtype=case.dtype, pool=send_pool)
             recv = backend.alloc(recv_stride * self._num_slots, dtype=case.dtype, pool=recv_pool)
             self._slots = [
@@ -118,11 +120,11 @@ class CollectiveWorkload(Workload):
     def sides(self) -> dict[str, Side]:
         """Send and receive, as they were timed."""
         in_place = self.case.placement == "in_place"
-        slot_bytes = self._stride * self._dtype.size_bytes
-        resident = None if self.cache_bytes is None else slot_bytes * self._num_slots <= self.cache_bytes
         described: dict[str, Side] = {}
         for role, buffer in zip(("send", "recv"), self._slots[0], strict=True):
             window = buffer.pool == "window"
+            slot_bytes = self._strides[role] * self._dtype.size_bytes
+            resident = None if self.cache_bytes is None else slot_bytes * self._num_slots <= self.cache_bytes
             described[role] = Side(
                 allocator=f"{self.backend.name}:{buffer.pool}",
                 registration=buffer.pool,

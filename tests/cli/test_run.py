@@ -2,6 +2,8 @@
 
 import json
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -177,3 +179,62 @@ def test_full_disk_keeps_what_is_written(tmp_path: Path, small_disk: Path) -> No
     assert outcome.code == 5
     assert "No space left on device" in outcome.stderr
     assert 1 <= len(records(small_disk / "out")) < 16
+
+
+@ranks
+def test_two_runs_cannot_write_to_one_folder(tmp_path: Path) -> None:
+    """The second one is refused in one line, and the first one's launches stay whole."""
+    path = write_scenario(tmp_path / "s.toml", STANDIN)
+    assert gtpbench("run", path, "--out", "a", cwd=tmp_path).run().code == 0
+    slow = {"GTPBENCH_TEST_FAULT": "hang stage=warmup rank=1"}
+    first = gtpbench("run", path, "--out", "a", "--append", cwd=tmp_path, env=slow)
+    with first.started() as process:
+        deadline = time.monotonic() + 20
+        while not list((tmp_path / "a").glob("logs/launch1*")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        second = gtpbench("run", path, "--out", "a", "--append", cwd=tmp_path).run()
+        process.terminate()
+        process.communicate(timeout=20)
+    assert second.code == 2
+    assert "another run is writing to a" in second.stderr
+
+
+@ranks
+def test_appending_on_another_machine_is_refused_without_a_trace(tmp_path: Path) -> None:
+    """A variable that NCCL or gloo reads makes another machine; the folder stays as it was."""
+    path = write_scenario(tmp_path / "s.toml", STANDIN)
+    assert gtpbench("run", path, "--out", "a", cwd=tmp_path).run().code == 0
+    before = (tmp_path / "a" / "results.jsonl").read_bytes()
+    other = gtpbench("run", path, "--out", "a", "--append", cwd=tmp_path, env={"GLOO_X": "1"}).run()
+    assert other.code == 12
+    assert "GLOO_X: 1 / None" in other.stderr
+    assert (tmp_path / "a" / "results.jsonl").read_bytes() == before
+
+
+@ranks
+def test_windows_add_up_to_what_is_registered(tmp_path: Path) -> None:
+    """Each side says its own slots: all-gather sends half of what it receives on two ranks."""
+    words = ("allgather", "--arm", "symm", "-b", "64K", "-e", "64K", "--time-budget", "0.1", "--out", "out")
+    assert gtpbench(*words, cwd=tmp_path).run().code == 0
+    (record,) = records(tmp_path / "out")
+    send, recv = record["sides"]["send"], record["sides"]["recv"]
+    assert (send["slot_stride_bytes"], recv["slot_stride_bytes"]) == (32768, 65536)
+    assert send["window_bytes"] + recv["window_bytes"] == record["memory"][0]["registered_bytes"]
+
+
+@pytest.mark.parametrize("words", ["list schema", "env", "allgather --help"])
+def test_a_reader_that_stops_changes_nothing(tmp_path: Path, words: str) -> None:
+    """`| true` ends with the command's own code, quietly."""
+    shell = f"set -o pipefail; {sys.executable} -m gtpbench {words} | true"
+    done = subprocess.run(["bash", "-c", shell], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+def test_output_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    """A full disk behind stdout is a failure (5), not a bug (1)."""
+    shell = f"{sys.executable} -m gtpbench list schema > /dev/full"
+    done = subprocess.run(["bash", "-c", shell], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 5
+    assert done.stderr == "gtpbench: error: cannot write to standard output: No space left on device\n"

@@ -3,7 +3,7 @@
 import pytest
 
 from gtpbench.errors import UsageError
-from gtpbench.units import format_rate, format_seconds, format_size, format_us, gb_per_s, parse_size
+from gtpbench.units import format_rate, format_seconds, format_size, gb_per_s, parse_size
 
 KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
 
@@ -101,31 +101,6 @@ def test_format_size_is_short_and_exact(size_bytes: int, text: str) -> None:
     """The largest unit that gives the size exactly in at most six digits, else bytes."""
     assert text == format_size(size_bytes)
     assert size_bytes == parse_size(text)
-
-
-@pytest.mark.parametrize(
-    ("time_us", "text"),
-    [
-        (0.0, "0.00 us"),
-        (8.314, "8.31 us"),
-        (9.994, "9.99 us"),
-        (9.996, "10.0 us"),
-        (12.34, "12.3 us"),
-        (99.94, "99.9 us"),
-        (99.96, "100 us"),
-        (123.4, "123 us"),
-        (999.4, "999 us"),
-        (999.6, "1.00 ms"),
-        (4120.0, "4.12 ms"),
-        (999_600.0, "1.00 s"),
-        (1.5e6, "1.50 s"),
-        (75e6, "75.0 s"),
-        (-8.314, "-8.31 us"),
-    ],
-)
-def test_format_us_has_three_digits(time_us: float, text: str) -> None:
-    """Three digits that matter, also where rounding carries into the next unit."""
-    assert text == format_us(time_us)
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,6 @@ def test_mpi_tells_the_local_size() -> None:
     [
         {},
         {"MASTER_ADDR": "x", "MASTER_PORT": "1"},
-        {"WORLD_SIZE": "2"},
         {"SLURM_JOB_ID": "1", "SLURM_NTASKS": "8"},
         {"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0"},
     ],

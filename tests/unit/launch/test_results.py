@@ -6,7 +6,7 @@ import pytest
 
 from gtpbench.errors import ResultsError, UsageError
 from gtpbench.launch.results import RunFolder
-from gtpbench.record import append_line, read_environments, read_records
+from gtpbench.record import read_environments, read_records
 from gtpbench.scenario.load import load_scenario
 from tests.examples import make_environment, make_plan, make_record
 
@@ -23,6 +23,8 @@ def folder(tmp_path: Path) -> RunFolder:
     made.add_environment(make_environment("e0"))
     for launch in (0, 1):
         made.add_record(make_record(plan, launch=launch))
+    (made.path / "logs" / "rank0.log").write_text("a warning", encoding="utf-8")
+    made.close()
     return made
 
 
@@ -46,9 +48,10 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "precious").touch()
     (tmp_path / "file").touch()
-    for name in ("out", "file"):
-        with pytest.raises(UsageError, match=r"exists: choose another --out, or add launches to it with --append"):
-            RunFolder.create(tmp_path / name, make_plan())
+    with pytest.raises(UsageError, match=r"exists: choose another --out, or add launches to it with --append"):
+        RunFolder.create(tmp_path / "out", make_plan())
+    with pytest.raises(UsageError, match="exists and is no folder"):
+        RunFolder.create(tmp_path / "file", make_plan())
     assert ["precious"] == [path.name for path in (tmp_path / "out").iterdir()]
 
 
@@ -104,24 +107,43 @@ def test_what_is_no_run_cannot_be_continued(tmp_path: Path) -> None:
 def test_a_launch_of_skipped_cells_counts(tmp_path: Path) -> None:
     """Its number is taken."""
     folder = RunFolder.create(tmp_path / "out", make_plan())
-    append_line(folder.path / "results.jsonl", make_record(status="skipped", launch=4, environment_id=None))
+    folder.add_record(make_record(status="skipped", launch=4, environment_id=None))
+    folder.close()
     assert 5 == RunFolder.reopen(folder.path, make_plan(), warn=_silent).next_launch
 
 
 def test_an_empty_log_folder_is_dropped(folder: RunFolder) -> None:
     """One with logs stays. Closing twice is fine."""
-    (folder.path / "logs" / "rank0.log").write_text("a warning", encoding="utf-8")
-    folder.close()
     assert (folder.path / "logs").is_dir()
     (folder.path / "logs" / "rank0.log").unlink()
-    folder.close()
-    folder.close()
+    again = RunFolder.reopen(folder.path, make_plan(), warn=_silent)
+    again.close()
+    again.close()
     assert not (folder.path / "logs").exists()
+
+
+def test_a_folder_without_records_is_not_left_behind(tmp_path: Path) -> None:
+    """So that the same command can be given again."""
+    RunFolder.create(tmp_path / "out", make_plan()).close()
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    """A folder that is being written is refused, and free again once it is closed."""
+    made = RunFolder.create(tmp_path / "out", make_plan())
+    made.add_record(make_record(launch=0))
+    with pytest.raises(UsageError, match="another run is writing to"):
+        RunFolder.reopen(made.path, make_plan(), warn=_silent)
+    with pytest.raises(UsageError, match="another run is writing to"):
+        RunFolder.create(made.path, make_plan())
+    made.close()
+    RunFolder.reopen(made.path, make_plan(), warn=_silent).close()
 
 
 def test_a_log_folder_that_cannot_be_made_is_a_failure(folder: RunFolder) -> None:
     """Not a traceback."""
-    folder.close()
+    (folder.path / "logs" / "rank0.log").unlink()
+    (folder.path / "logs").rmdir()
     (folder.path / "logs").touch()
     with pytest.raises(ResultsError, match=r"cannot create .*logs: File exists"):
         RunFolder.reopen(folder.path, make_plan(), warn=_silent)

@@ -22,6 +22,7 @@ def test_a_spec_reads_back() -> None:
         board_fd=9,
         board_rows=4,
         cpu=None,
+        epoch_ns=12345678901234,
         store=StoreSpec(kind="client", address="node0", port=29500, prefix="gtpbench/x"),
         set_ids=(0, 1),
         live=((0, ("none", "symm")), (1, ())),
