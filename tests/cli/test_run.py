@@ -186,8 +186,7 @@ def test_two_runs_cannot_write_to_one_folder(tmp_path: Path) -> None:
     """The second one is refused in one line, and the first one's launches stay whole."""
     path = write_scenario(tmp_path / "s.toml", STANDIN)
     assert gtpbench("run", path, "--out", "a", cwd=tmp_path).run().code == 0
-    slow = {"GTPBENCH_TEST_FAULT": "hang stage=warmup rank=1"}
-    first = gtpbench("run", path, "--out", "a", "--append", cwd=tmp_path, env=slow)
+    first = gtpbench("run", path, "--out", "a", "--append", "--launches", "100", cwd=tmp_path)
     with first.started() as process:
         deadline = time.monotonic() + 20
         while not list((tmp_path / "a").glob("logs/launch1*")):
@@ -223,7 +222,7 @@ def test_windows_add_up_to_what_is_registered(tmp_path: Path) -> None:
     assert send["window_bytes"] + recv["window_bytes"] == record["memory"][0]["registered_bytes"]
 
 
-@pytest.mark.parametrize("words", ["list schema", "env", "allgather --help"])
+@pytest.mark.parametrize("words", ["list schema", "env"])
 def test_a_reader_that_stops_changes_nothing(tmp_path: Path, words: str) -> None:
     """`| true` ends with the command's own code, quietly."""
     shell = f"set -o pipefail; {sys.executable} -m gtpbench {words} | true"
