@@ -2,7 +2,7 @@
 
     python scripts/bench_backends.py
 
-16 MiB in total, ranks pinned to cores, one thread each. A figure is the median over iterations of the maximum over
+16 MiB in total, main threads pinned to cores, one compute thread each. A figure is the median over iterations of the maximum over
 ranks. `wire` is what rank 0's node sent over loopback for one gloo operation, over what `wire_bytes` says.
 """
 
@@ -73,7 +73,6 @@ def measure(num_ranks: int) -> dict[tuple[str, str], dict[str, float]]:
 
 def rank_main(rank: int, num_ranks: int, port: int, pipe: Any) -> None:
     """One rank: all cases on both backends, in turn."""
-    os.sched_setaffinity(0, {rank % (os.cpu_count() or 1)})
     import torch
     from torch.distributed import TCPStore
 
@@ -92,6 +91,7 @@ def rank_main(rank: int, num_ranks: int, port: int, pipe: Any) -> None:
         timeout_s=60.0,
     )
     with open_backend("gloo", context) as gloo, open_backend("cpu_window", context) as window:
+        os.sched_setaffinity(0, {rank % (os.cpu_count() or 1)})  # this thread alone, as a run does
         pairs = {case: (sides(gloo, case, "plain"), sides(window, case, "window")) for case in CASES}
         window.register("window")
         pipe.send({case: time_case(gloo, window, case, *pairs[case]) for case in CASES})
