@@ -2,8 +2,8 @@
 
     python scripts/bench_backends.py
 
-16 MiB in total, main threads pinned to cores, one compute thread each. A figure is the median over iterations of the maximum over
-ranks. `wire` is what rank 0's node sent over loopback for one gloo operation, over what `wire_bytes` says.
+16 MiB in total, main threads pinned to cores, one compute thread each. A figure is the median over iterations of the
+maximum over ranks. `wire` is what rank 0's node sent over loopback for one gloo operation, over what `wire_bytes` says.
 """
 
 import multiprocessing
