@@ -131,15 +131,16 @@ def _wrong_data(verification: Verification) -> Reason:
 
 
 def _verification(cells: Sequence[RankCell]) -> Verification:
-    squares = sum(cell.rms_error**2 for cell in cells) / len(cells)
+    checked = [cell.verification for cell in cells]
+    squares = sum(item.rms_error**2 for item in checked) / len(checked)
     return Verification(
-        num_slots=cells[0].num_slots,
-        poisoned=all(cell.poisoned for cell in cells),
-        num_wrong=sum(cell.num_wrong for cell in cells),
-        num_checked=sum(cell.num_checked for cell in cells),
-        max_error=max(cell.max_error for cell in cells),
+        num_slots=checked[0].num_slots,
+        poisoned=all(item.poisoned for item in checked),
+        num_wrong=sum(item.num_wrong for item in checked),
+        num_checked=sum(item.num_checked for item in checked),
+        max_error=max(item.max_error for item in checked),
         rms_error=squares**0.5,
-        tolerance=cells[0].tolerance,
+        tolerance=checked[0].tolerance,
     )
 
 

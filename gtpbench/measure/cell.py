@@ -8,7 +8,7 @@ from gtpbench.measure.calibrate import Counts
 from gtpbench.measure.loop import BlockTimes, run_block
 from gtpbench.measure.ranks import Ranks
 from gtpbench.plan import Arm, Case, PlanModel
-from gtpbench.record.model import KernelRow, Memory, ProcessState, Side
+from gtpbench.record.model import KernelRow, Memory, ProcessState, Side, Verification
 from gtpbench.workloads.base import Workload
 
 if TYPE_CHECKING:
@@ -43,13 +43,7 @@ class RankCell(PlanModel):
     counters: dict[str, int]
     """Sums of the witnesses' differences over the blocks; `peer_mappings` is the least seen."""
     kernels: tuple[KernelRow, ...]
-    num_slots: int
-    poisoned: bool
-    num_wrong: int
-    num_checked: int
-    max_error: float
-    rms_error: float
-    tolerance: float
+    verification: Verification
     essential_bytes: int
     wire_bytes: int
     sides: dict[str, Side]
@@ -144,13 +138,7 @@ class CellRun:
             operations=self._operations,
             counters=self._counters,
             kernels=(),
-            num_slots=checked.num_slots,
-            poisoned=checked.poisoned,
-            num_wrong=checked.num_wrong,
-            num_checked=checked.num_checked,
-            max_error=checked.max_error,
-            rms_error=checked.rms_error,
-            tolerance=checked.tolerance,
+            verification=checked,
             essential_bytes=essential,
             wire_bytes=wire,
             sides=sides,

@@ -98,7 +98,7 @@ class Proof(PlanModel):
 
 
 class Verification(PlanModel):
-    """The check of every timed buffer after the last block."""
+    """The check of every timed buffer after the last block, by one rank or by all together."""
 
     num_slots: int
     poisoned: bool

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from gtpbench.collectives import COLLECTIVES
+from gtpbench.record.model import Clock
 from gtpbench.report.absent import absent_rows
-from gtpbench.report.model import Group, Row, RunView, Timing
+from gtpbench.report.model import Group, Row, RunView
 from gtpbench.report.trust import trust_lines
 from gtpbench.report.verdict import verdict_text
 from gtpbench.report.words import MISSING, PROOF_TEXT, group_title, percent, ratio_text, size_text
@@ -98,8 +100,8 @@ def _columns(view: RunView, group: Group) -> _Columns:
 
     columns: _Columns = [("size", True, lambda row: escape(size_text(row))), ("arm", False, arm)]
     for clock in group.clocks:
-        columns.append((f"{clock}, us", True, lambda row, clock=clock: _median(row.timing(clock))))  # type: ignore[misc]
-        columns.append(("p10–p90", True, lambda row, clock=clock: _range(row.timing(clock))))  # type: ignore[misc]
+        columns.append((f"{clock}, us", True, partial(_median, clock)))
+        columns.append(("p10–p90", True, partial(_range, clock)))
     columns += [
         ("busbw, GB/s", True, _busbw),
         ("path", False, lambda row: escape(row.path or MISSING)),
@@ -118,11 +120,13 @@ def _without_empty(columns: _Columns, rows: Sequence[Row]) -> _Columns:
     return [column for column in columns if any(column[2](row) != MISSING for row in rows)]
 
 
-def _median(timing: Timing | None) -> str:
+def _median(clock: Clock, row: Row) -> str:
+    timing = row.timing(clock)
     return MISSING if timing is None else format_rate(timing.summary.median_us)
 
 
-def _range(timing: Timing | None) -> str:
+def _range(clock: Clock, row: Row) -> str:
+    timing = row.timing(clock)
     if timing is None:
         return MISSING
     return f"{format_rate(timing.summary.p10_us)}–{format_rate(timing.summary.p90_us)}"

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from gtpbench.record.model import Clock
 from gtpbench.report.absent import absent_rows
-from gtpbench.report.model import Group, Row, RunView, Timing
+from gtpbench.report.model import Group, Row, RunView
 from gtpbench.report.trust import trust_lines
 from gtpbench.report.words import (
     MISSING,
@@ -157,7 +159,7 @@ def _columns(view: RunView, group: Group, rows: Sequence[Row], layout: _Layout, 
         columns.append(
             _Column(
                 header=f"{clock}\nus",
-                cell=lambda row, clock=clock, wide=wide: _time(row.timing(clock), wide=wide),  # type: ignore[misc]
+                cell=partial(_time, clock, wide=wide),
             )
         )
     if any(row.headline and row.headline.busbw_gb_per_s is not None for row in rows):
@@ -188,7 +190,8 @@ def _busbw(row: Row) -> str:
     return MISSING if rate is None else format_rate(rate)
 
 
-def _time(timing: Timing | None, *, wide: bool) -> str:
+def _time(clock: Clock, row: Row, *, wide: bool) -> str:
+    timing = row.timing(clock)
     if timing is None:
         return MISSING
     summary = timing.summary

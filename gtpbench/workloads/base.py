@@ -1,24 +1,10 @@
 """The Workload protocol: prepare, step, verify, traffic. One instance is one Case x Arm in one rank's process."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
 from gtpbench.backends.base import Backend
 from gtpbench.plan import Arm, Case
-from gtpbench.record.model import Side
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankVerification:
-    """What one rank found when it checked all timed buffers."""
-
-    num_slots: int
-    poisoned: bool
-    num_wrong: int
-    num_checked: int
-    max_error: float
-    rms_error: float
-    tolerance: float
+from gtpbench.record.model import Side, Verification
 
 
 class Workload(ABC):
@@ -45,7 +31,7 @@ class Workload(ABC):
         """Enqueue one iteration on the `compute` queue; buffers rotate with its number."""
 
     @abstractmethod
-    def verify(self, *, corrupt: bool = False) -> RankVerification:
+    def verify(self, *, corrupt: bool = False) -> Verification:
         """Poison, refill with a new seed, run and check every timed buffer. `corrupt` flips one element (tests)."""
 
     @abstractmethod

@@ -5,8 +5,8 @@ import math
 from gtpbench.backends.base import Buffer, PoolKind
 from gtpbench.bandwidth import wire_bytes_per_rank
 from gtpbench.collectives import COLLECTIVES, DTYPES, DataKind, reference, tolerance
-from gtpbench.record.model import Side
-from gtpbench.workloads.base import RankVerification, Workload
+from gtpbench.record.model import Side, Verification
+from gtpbench.workloads.base import Workload
 
 SLOT_ALIGNMENT_BYTES = 4096
 _MAX_SLOTS = 256
@@ -61,7 +61,7 @@ class CollectiveWorkload(Workload):
         else:
             self.backend.all_gather(send, recv, queue=self._queue)
 
-    def verify(self, *, corrupt: bool = False) -> RankVerification:
+    def verify(self, *, corrupt: bool = False) -> Verification:
         """Small integers must come out exactly, random data within the tolerance; every slot, poisoned first."""
         num_wrong = num_checked = 0
         max_error = sum_squared = bound = 0.0
@@ -103,7 +103,7 @@ class CollectiveWorkload(Workload):
                     max_error = max(max_error, result.max_error)
                     sum_squared += result.sum_squared_error
         per_kind = num_checked // len(kinds)
-        return RankVerification(
+        return Verification(
             num_slots=self._num_slots,
             poisoned=self.case.placement == "out_of_place" or not self._collective.reduces,
             num_wrong=num_wrong,

@@ -11,7 +11,7 @@ from gtpbench.launch.attempt import Failure
 from gtpbench.measure.cell import RankCell
 from gtpbench.plan import Plan
 from gtpbench.record import Record
-from gtpbench.record.model import Execution, Memory, ProcessState, Side
+from gtpbench.record.model import Execution, Memory, ProcessState, Side, Verification
 from gtpbench.versions import SkipReason
 from tests.examples import make_plan
 
@@ -20,7 +20,7 @@ ESSENTIAL = 32768
 """Half of 64 KiB: what one of two ranks sends."""
 
 
-def _cell(rank: int, **changed: Any) -> RankCell:
+def _cell(rank: int, *, checked: dict[str, Any] | None = None, **changed: Any) -> RankCell:
     """Two blocks of three intervals of two operations, after a warm-up of two operations each."""
     side = Side(
         allocator="gloo:plain",
@@ -46,13 +46,18 @@ def _cell(rank: int, **changed: Any) -> RankCell:
         "operations": 16,
         "counters": {"sent_bytes": 2 * 16 * ESSENTIAL} if rank == 0 else {},
         "kernels": (),
-        "num_slots": 4,
-        "poisoned": True,
-        "num_wrong": 0,
-        "num_checked": 100,
-        "max_error": 0.25 * rank,
-        "rms_error": 0.3 if rank == 0 else 0.4,
-        "tolerance": 0.5,
+        "verification": Verification(
+            **{
+                "num_slots": 4,
+                "poisoned": True,
+                "num_wrong": 0,
+                "num_checked": 100,
+                "max_error": 0.25 * rank,
+                "rms_error": 0.3 if rank == 0 else 0.4,
+                "tolerance": 0.5,
+                **(checked or {}),
+            }
+        ),
         "essential_bytes": ESSENTIAL,
         "wire_bytes": ESSENTIAL + rank,
         "sides": {"send": side, "recv": side},
@@ -144,14 +149,14 @@ def test_verification_of_all_ranks() -> None:
 
 def test_one_rank_without_poison_is_not_poisoned() -> None:
     """All or nothing."""
-    verification = _measured(_cell(0), _cell(1, poisoned=False)).verification
+    verification = _measured(_cell(0), _cell(1, checked={"poisoned": False})).verification
     assert verification is not None
     assert not verification.poisoned
 
 
 def test_wrong_data_on_one_rank_takes_the_timings_away() -> None:
     """Status, reason with the numbers, no samples; the proof stays."""
-    record = _measured(_cell(0), _cell(1, num_wrong=7, max_error=3.5))
+    record = _measured(_cell(0), _cell(1, checked={"num_wrong": 7, "max_error": 3.5}))
     assert ("wrong_result", {}, {}) == (record.status, record.samples, record.warmup)
     assert record.reason is not None
     assert "wrong_data" == record.reason.code
