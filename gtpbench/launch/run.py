@@ -17,7 +17,7 @@ from gtpbench.launch.attempt import Attempt, Failure, Finished, Live, set_variab
 from gtpbench.launch.faults import VARIABLE as FAULT_VARIABLE
 from gtpbench.launch.pipes import Message
 from gtpbench.launch.place import Place
-from gtpbench.launch.probe import host_facts
+from gtpbench.launch.probe import host_facts, libraries
 from gtpbench.launch.results import RunFolder
 from gtpbench.measure.cell import RankCell
 from gtpbench.plan import Plan, Skips, WorkerSet
@@ -139,7 +139,9 @@ class _Launch:
                 return None if outcome.code is None else ExitCode(outcome.code)
             self._fail(outcome)
             self._attempt += 1
-        self._record_skips()
+        if not self._skips_recorded and run.folder:
+            run.folder.add_environment(self._environment([]))
+            self._record_skips()
         return None
 
     def _plan_cells(self) -> None:
@@ -218,8 +220,9 @@ class _Launch:
         return on_hello
 
     def _environment(self, sets: list[WorkerSet]) -> Environment:
+        """The launch's environment; of a launch in which no set could start, what this host alone can say."""
         run, host = self.run, host_facts()
-        first = next(iter(self._hellos.values()))
+        first = next(iter(self._hellos.values()), None)
         return Environment(
             environment_id=f"{run.run_id}.{self.number}.{self._attempt}",
             run_id=run.run_id,
@@ -228,13 +231,17 @@ class _Launch:
             command=run.command,
             num_nodes=run.place.num_nodes,
             launcher=run.place.launcher,
-            libraries=tuple(Library.model_validate_json(item) for item in first["libraries"]),
+            libraries=(
+                tuple(Library.model_validate_json(item) for item in first["libraries"])
+                if first
+                else libraries(with_torch=False)
+            ),
             set_variables={str(item.set_id): set_variables(item, run.place) for item in sets},
             ranks={
                 str(set_id): tuple(RankPlace.model_validate_json(place) for place in message["places"])
                 for set_id, message in sorted(self._hellos.items())
             },
-            interfaces=tuple(first["interfaces"]),
+            interfaces=tuple(first["interfaces"]) if first else (),
             **host,
         )
 

@@ -105,7 +105,12 @@ class Group:
     def title(self) -> str:
         """For example `reduce-scatter sum · bf16 · out of place · 8 ranks`."""
         operation = COLLECTIVES[self.collective].title + (f" {self.op}" if self.op else "")
-        parts = [operation, self.dtype, self.placement.replace("_", " "), f"{self.num_ranks} ranks"]
+        parts = [
+            operation,
+            self.dtype,
+            self.placement.replace("_", " "),
+            f"{self.num_ranks} rank{'s' if self.num_ranks != 1 else ''}",
+        ]
         return " · ".join([*parts, "hot buffers"] if self.hot else parts)
 
     @property

@@ -20,6 +20,8 @@ def trust_lines(view: RunView) -> list[tuple[str, str]]:
 
 def _where(view: RunView) -> str:
     ranks = " and ".join(map(str, view.num_ranks)) + (" rank" if view.num_ranks == (1,) else " ranks")
+    if not view.num_launches:
+        return f"{ranks} · nothing ran to its end"
     origins = "; ".join(ORIGIN_TEXT[origin] for origin in view.origins)
     mixed = " (different origins are never compared)" if len(view.origins) > 1 else ""
     return f"{ranks} · {origins}{mixed}"
