@@ -22,7 +22,7 @@ README = ROOT / "README.md"
 _DIGEST = re.compile(r"\b[0-9a-f]{12,}\b")
 _NUMBER = re.compile(r"[-+]?\d[\d.,:]*(?:e[-+]?\d+)?(?:us|ms|x|MiB|KiB|GiB|B)?\b")
 _OUTCOME = re.compile(
-    r"faster|slower|same|undecided|wide-ci|few-pairs|order-effect|noisy-cell|severe_outliers|few_samples"
+    r"faster|slower|same|undecided|wide-ci|few-pairs|order-effect|noisy-cell|severe_outliers|few_samples|\bto\b|by row"
 )
 _FOOTNOTE = re.compile(r"^[¹²³⁴⁵⁶⁷⁸⁹]")
 _CLOSING = re.compile(r" · exit (\d+)")
