@@ -8,7 +8,7 @@ from gtpbench.backends import BACKENDS
 from gtpbench.launch.attempt import Failure
 from gtpbench.measure.byte_proof import byte_proof, modelled_proof
 from gtpbench.measure.cell import RankCell
-from gtpbench.plan import Arm, Case, Plan, digest
+from gtpbench.plan import Arm, Case, Plan, digest, wire_bytes_all_ranks
 from gtpbench.record.model import (
     BlockState,
     Costs,
@@ -173,5 +173,5 @@ def _proof(plan: Plan, case: Case, arm: Arm, cells: Sequence[RankCell]) -> Proof
     ]
     if modelled:
         return modelled_proof(case, evidence)
-    wire_bytes = cells[0].essential_bytes * case.num_ranks * cells[0].operations
+    wire_bytes = wire_bytes_all_ranks(case) * cells[0].operations
     return byte_proof(case, arm, evidence, wire_bytes=wire_bytes, num_ranks=case.num_ranks)

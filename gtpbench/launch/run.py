@@ -140,7 +140,7 @@ class _Launch:
             self._fail(outcome)
             self._attempt += 1
         if not self._skips_recorded and run.folder:
-            run.folder.add_environment(self._environment([]))
+            run.folder.add_environment(self._environment())
             self._record_skips()
         return None
 
@@ -212,14 +212,14 @@ class _Launch:
         def on_hello(set_id: int, message: Message) -> None:
             self._hellos[set_id] = message
             if len(self._hellos) == len(sets) and self.run.folder:
-                environment = self._environment(sets)
+                environment = self._environment()
                 self._environment_id = environment.environment_id
                 self.run.folder.add_environment(environment)
                 self._record_skips()
 
         return on_hello
 
-    def _environment(self, sets: list[WorkerSet]) -> Environment:
+    def _environment(self) -> Environment:
         """The launch's environment; of a launch in which no set could start, what this host alone can say."""
         run, host = self.run, host_facts()
         first = next(iter(self._hellos.values()), None)
@@ -236,7 +236,8 @@ class _Launch:
                 if first
                 else libraries(with_torch=False)
             ),
-            set_variables={str(item.set_id): set_variables(item, run.place) for item in sets},
+            # Of all sets the run has, also those that this attempt no longer needs: they are part of the fingerprint.
+            set_variables={str(item.set_id): set_variables(item, run.place) for item in run.live_sets()},
             ranks={
                 str(set_id): tuple(RankPlace.model_validate_json(place) for place in message["places"])
                 for set_id, message in sorted(self._hellos.items())

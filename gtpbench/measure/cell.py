@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gtpbench.measure.calibrate import Counts
 from gtpbench.measure.loop import BlockTimes, run_block
 from gtpbench.measure.ranks import Ranks
-from gtpbench.plan import Arm, Case, PlanModel
+from gtpbench.plan import PlanModel
 from gtpbench.record.model import KernelRow, Memory, ProcessState, Side, Verification
 from gtpbench.workloads.base import Workload
 
@@ -67,8 +67,6 @@ class CellRun:
         """Nothing is allocated yet."""
         self._workload = workload
         self._backend: Backend = workload.backend
-        self._case: Case = workload.case
-        self._arm: Arm = workload.arm
         self._ranks = ranks
         self._stage = stage
         self._epoch_ns = epoch_ns

@@ -24,8 +24,9 @@ class CollectiveWorkload(Workload):
         self._collective = COLLECTIVES[case.collective]
         self._dtype = DTYPES[case.dtype]
         self._share = case.count // case.num_ranks
-        self._send_count = case.count if self._collective.reduces else self._share
-        self._recv_count = self._share if self._collective.reduces else case.count
+        element = self._dtype.size_bytes
+        self._send_count = self._collective.send_bytes(case.size_bytes, num_ranks=case.num_ranks) // element
+        self._recv_count = self._collective.recv_bytes(case.size_bytes, num_ranks=case.num_ranks) // element
         self._queue = backend.queue("compute")
         send_pool, recv_pool = self._pool("send"), self._pool("recv")
         self._stride, self._num_slots = self._rotation()

@@ -110,9 +110,10 @@ def test_ranks_that_do_not_end_cost_no_record_and_no_launch(tmp_path: Path, kind
 
 
 @ranks
-def test_an_arm_that_always_hangs_is_given_up(tmp_path: Path) -> None:
-    """After two failures an arm is not tried again; the other arm is complete."""
-    outcome = _run(tmp_path, STANDIN, "hang stage=warmup rank=0 arm=symm always=1").run()
+@pytest.mark.parametrize("text", [STANDIN, CPU], ids=["one set", "two sets"])
+def test_an_arm_that_always_hangs_is_given_up(tmp_path: Path, text: str) -> None:
+    """After two failures an arm is not tried again; the other arm is complete, in the same set or another."""
+    outcome = _run(tmp_path, text, "hang stage=warmup rank=0 arm=symm always=1").run()
     assert outcome.code == 5
     found = _by_status(tmp_path / "out")
     assert sorted(found["timeout"]) == [("symm", 65536), ("symm", 131072)]

@@ -35,7 +35,7 @@ class LoggingBackend:
 def _run(samples: int, k: int, first: int) -> tuple[list[str], Any]:
     backend = LoggingBackend()
     times = run_block(
-        backend,  # type: ignore[arg-type]
+        backend,  # type: ignore[arg-type]  # a log with the methods the loop calls
         lambda iteration: backend.log.append(f"step {iteration}"),
         queue=None,
         samples=samples,

@@ -155,4 +155,4 @@ def test_scenarios_are_frozen() -> None:
     """Nobody changes what was asked for."""
     scenario = build_scenario(scenario_table(), origin="test")
     with pytest.raises(ValueError, match="frozen"):
-        scenario.name = "other"  # type: ignore[misc]
+        scenario.name = "other"  # type: ignore[misc]  # what is refused
