@@ -14,6 +14,8 @@ def emit(text: str) -> None:
     Raises:
         ResultsError: stdout cannot be written, for example a file on a full disk.
     """
+    # A terminal without Unicode gets a question mark, not a traceback.
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a TextIO in theory, a TextIOWrapper in fact
     try:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()

@@ -1,6 +1,5 @@
 """A run's view on stdout, in the format asked for."""
 
-import io
 import os
 import shutil
 import sys
@@ -38,12 +37,8 @@ def show(view: "RunView", format: str) -> None:
 
 
 def _table(view: "RunView") -> str:
-    from rich.console import Console
-
-    from gtpbench.report.terminal import print_view
+    from gtpbench.report.terminal import render_text
 
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal or "COLUMNS" in os.environ else PIPE_WIDTH
-    text = io.StringIO()
-    print_view(view, Console(file=text, highlight=False, width=width, force_terminal=terminal))
-    return text.getvalue()
+    return render_text(view, width=width, terminal=terminal, encoding=sys.stdout.encoding)

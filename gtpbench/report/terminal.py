@@ -53,15 +53,25 @@ def print_view(view: RunView, console: "Console") -> None:
     console.file.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
 
 
-def render_text(view: RunView, *, width: int = 100) -> str:
-    """The same as plain text without colour."""
+def render_text(view: RunView, *, width: int = 100, terminal: bool = False, encoding: str = "utf-8") -> str:
+    """The same as text: plain, or with a terminal's colours; in ASCII where `encoding` has no more."""
     import io
 
     from rich.console import Console
 
-    stream = io.StringIO()
-    print_view(view, Console(file=stream, width=width, force_terminal=False, color_system=None))
-    return stream.getvalue()
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="replace", newline="")
+    print_view(
+        view,
+        Console(
+            file=stream,
+            highlight=False,
+            width=width,
+            force_terminal=terminal,
+            color_system="auto" if terminal else None,
+        ),
+    )
+    stream.seek(0)
+    return stream.read()
 
 
 def _print(view: RunView, console: "Console") -> None:
