@@ -80,6 +80,7 @@ def introduce(rank: Rank) -> Live:
                 "interfaces": probe.interfaces(spec.num_nodes) if spec.store.kind != "pipe" else [],
             }
         )
+        rank.exchange.set(f"met/{spec.set_id}", b"")
     decided = rank.ranks.broadcast(
         {
             "live": [[case, list(arms)] for case, arms in spec.live],
@@ -90,6 +91,12 @@ def introduce(rank: Rank) -> Live:
     rank.num_cases = decided["num_cases"]
     rank.counts = {case: Counts(samples=samples, k=k) for case, samples, k in decided["counts"]}
     return [(case, arms) for case, arms in decided["live"]]
+
+
+def await_all_sets(rank: Rank) -> None:
+    """Wait until the ranks of every set have met: nothing is timed beside processes that still start."""
+    for set_id in rank.spec.set_ids:
+        rank.exchange.wait(f"met/{set_id}", timeout_s=FOREVER_S)
 
 
 def await_code(rank: Rank) -> int | None:

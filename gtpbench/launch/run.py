@@ -127,6 +127,8 @@ class _Launch:
     _num_cases: int = 0
     _hellos: dict[int, Message] = field(default_factory=dict)
     _environment_id: str | None = None
+    _early: list[Message] = field(default_factory=list)
+    """Cells read before the last set's hello: pipes of different processes have no order."""
     _skips_recorded: bool = False
 
     def execute(self) -> ExitCode | None:
@@ -187,6 +189,7 @@ class _Launch:
         run, live = self.run, self._live()
         self._hellos.clear()
         self._environment_id = None
+        self._early.clear()
         total = sum(len(turns(run.plan.rounds(case, arms, launch=self.number))) for case, arms in live)
         launches = run.plan.scenario.measure.launches
         return Attempt(
@@ -199,8 +202,8 @@ class _Launch:
             counts=run.counts,
             num_cases=self._num_cases,
             log_dir=run.scratch,
-            on_hello=self._hello(sets),
-            on_cell=self._cell(live),
+            on_hello=self._hello(sets, on_cell := self._cell(live)),
+            on_cell=on_cell,
             decide=lambda: int(run.final_code()) if self.last else None,
             interrupted=run.interrupted,
             on_turn=lambda turn: run.observer.progress(
@@ -208,7 +211,7 @@ class _Launch:
             ),
         ).run()
 
-    def _hello(self, sets: list[WorkerSet]) -> Callable[[int, Message], None]:
+    def _hello(self, sets: list[WorkerSet], on_cell: Callable[[Message], None]) -> Callable[[int, Message], None]:
         def on_hello(set_id: int, message: Message) -> None:
             self._hellos[set_id] = message
             if len(self._hellos) == len(sets) and self.run.folder:
@@ -216,6 +219,8 @@ class _Launch:
                 self._environment_id = environment.environment_id
                 self.run.folder.add_environment(environment)
                 self._record_skips()
+                for cell in self._early:
+                    on_cell(cell)
 
         return on_hello
 
@@ -251,8 +256,11 @@ class _Launch:
         arms_of = dict(live)
 
         def on_cell(message: Message) -> None:
+            if self._environment_id is None:
+                self._early.append(message)
+                return
             run, case, arm = self.run, message["case"], message["arm"]
-            assert run.folder is not None and self._environment_id is not None
+            assert run.folder is not None
             cells = [RankCell.model_validate_json(text) for text in message["ranks"]]
             record = measured_record(
                 run.plan,

@@ -16,7 +16,7 @@ from gtpbench.errors import ExitCode, GtpbenchError
 from gtpbench.launch import probe
 from gtpbench.launch.board import Board
 from gtpbench.launch.faults import Fault
-from gtpbench.launch.meeting import await_code, introduce, join, leave
+from gtpbench.launch.meeting import await_all_sets, await_code, introduce, join, leave
 from gtpbench.launch.pipes import Receiver, Sender
 from gtpbench.launch.rank import Rank
 from gtpbench.launch.spec import WorkerSpec
@@ -69,6 +69,7 @@ def _run(spec: WorkerSpec, events: Sender, control: Receiver) -> None:
             # This thread alone: a library's own threads, made by open(), would wait on its core for a scheduler tick.
             os.sched_setaffinity(0, {spec.cpu})
         live = introduce(rank)
+    await_all_sets(rank)
     walk(rank, backend, live, communicator_us)
     code = await_code(rank)
     rank.case = rank.arm = -1
