@@ -43,12 +43,17 @@ class Samples(PlanModel):
     """Operations in each timed interval; `time_us` is already divided by it."""
     alignment: str
     """What lined the ranks up before each interval."""
+    aggregation: str | None = None
+    """How another tool reduced ranks or iterations before it wrote the times; None for samples of each rank."""
     time_us: RankBlocks
     """[rank][block][iteration], microseconds for one operation."""
     issue_us: RankBlocks | None = None
     """Host time spent issuing the interval, divided by k like `time_us`; None where issuing is the operation itself."""
     block_start_us: tuple[tuple[float, ...], ...]
-    """[rank][block], host clock since the start of the attempt; one origin for all ranks and sets of a host."""
+    """[rank][block], host clock since the start of the attempt; one origin for all ranks and sets of a host.
+
+    Empty, like `block_wall_us`, where another tool did not record it.
+    """
     block_wall_us: tuple[tuple[float, ...], ...]
     """[rank][block], host time of the whole block, alignment and stamping included."""
 
@@ -57,8 +62,10 @@ class KernelRow(PlanModel):
     """One kernel or copy seen in the timed object."""
 
     name: str
+    """As the driver gives it: mangled in graph nodes, demangled from CUPTI; `memcpy`, `batch_mem_op` for such nodes."""
+    kind: Literal["kernel", "memcpy", "memset", "batch_mem_op", "other"] = "kernel"
     grid: int | None
-    """Thread blocks (CTAs)."""
+    """Thread blocks (CTAs); None for what is no kernel."""
     count: int
 
 
@@ -68,6 +75,14 @@ class RankEvidence(PlanModel):
     rank: int
     source: str
     """`graph_nodes`, `cupti`, `tuning_log`, `interface_bytes`, `model`."""
+    clock: Clock | None = None
+    """The clock whose timed object this is; None for evidence of the whole case."""
+    calls: int | None = None
+    """Collectives in the observed object; each must show in `kernels`."""
+    lines: tuple[str, ...] = ()
+    """NCCL's log lines, without host, process and thread, of another launch with the same plan."""
+    error: str | None = None
+    """Why this rank could not look."""
     kernels: tuple[KernelRow, ...] = ()
     counters: dict[str, int] = {}
     """Whole numbers by name, for example `sent_bytes`, `peer_mappings`."""
@@ -76,6 +91,8 @@ class RankEvidence(PlanModel):
 class ProofItem(PlanModel):
     """The path of one (role, collective, bytes)."""
 
+    clock: Clock | None = None
+    """The clock whose timed object was looked at; None where all clocks time the same object."""
     role: str
     collective: str
     size_bytes: int
@@ -108,6 +125,8 @@ class Verification(PlanModel):
     """Largest |result - fp64 reference|, random data."""
     rms_error: float
     tolerance: float
+    counts_only: bool = False
+    """Another tool counted wrong elements and said no more: errors and tolerance are not known, and 0 here."""
 
 
 class Traffic(PlanModel):
@@ -175,6 +194,8 @@ class Memory(PlanModel):
     registered_bytes: int
     free_before_bytes: int | None
     free_after_bytes: int | None
+    symmetric_va_bytes: int | None = None
+    """Address space that NCCL reserved for symmetric windows, from its log; None where it did not say."""
 
 
 class Costs(PlanModel):
@@ -182,6 +203,10 @@ class Costs(PlanModel):
 
     communicator_us: tuple[float, ...] | None = None
     registration_us: tuple[float, ...] | None = None
+    """All registrations of the case; see `first_registration`."""
+    first_registration: bool | None = None
+    """Whether it was the first of its kind in the processes, which sets up the device communicator too."""
+    num_registrations: int | None = None
     deregistration_us: tuple[float, ...] | None = None
     jit_us: tuple[float, ...] | None = None
     capture_us: tuple[float, ...] | None = None
