@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
@@ -105,6 +106,32 @@ Skips = dict[tuple[str, str], SkipReason]
 """(case_id, arm name) -> why that cell cannot run here."""
 
 
+def make_case(
+    collective: CollectiveName,
+    *,
+    op: ReduceOp | None,
+    dtype: str,
+    requested_bytes: int,
+    size_bytes: int,
+    num_ranks: int,
+    placement: Placement,
+    hot: bool,
+) -> Case:
+    """The case with these properties and the id that follows from them."""
+    parts = [collective, op, dtype, str(size_bytes), f"n{num_ranks}", placement, "hot" if hot else None]
+    return Case(
+        case_id="/".join(part for part in parts if part),
+        collective=collective,
+        op=op,
+        dtype=dtype,
+        requested_bytes=requested_bytes,
+        size_bytes=size_bytes,
+        num_ranks=num_ranks,
+        placement=placement,
+        hot=hot,
+    )
+
+
 def build_plan(scenario: Scenario) -> Plan:
     """The plan of a resolved scenario.
 
@@ -132,29 +159,51 @@ def digest(content: Any) -> str:
 def skips(plan: Plan, facts: MachineFacts) -> Skips:
     """The cells of the plan that cannot run on a machine with these facts, with the reason."""
     found: Skips = {}
+    of_run = _facts_of_run(plan, facts)
     for arm in plan.arms:
-        shared: Facts = {
+        of_arm: Facts = {
             "arm": arm.name,
             "backend": arm.backend,
             "registration": arm.registration,
+            "sides": arm.sides,
             "multicast": arm.multicast,
-            "num_gpus": facts.num_gpus,
-            "num_nodes": facts.num_nodes,
-            "num_ranks": plan.num_ranks,
-            "machine": facts.machine,
-            "torch": facts.torch,
-            "nvls_enable": facts.nvls_enable,
+            "cta_policy": arm.cta_policy,
         }
         by_kind: dict[tuple[str, str | None, str], SkipReason | None] = {}
         for case in plan.cases:
             kind = (case.dtype, case.op, case.collective)
             if kind not in by_kind:
                 reduces = "true" if COLLECTIVES[case.collective].reduces else "false"
-                by_kind[kind] = skip_reason({**shared, "dtype": case.dtype, "op": case.op, "reduces": reduces})
+                of_case: Facts = {"dtype": case.dtype, "op": case.op, "reduces": reduces}
+                by_kind[kind] = skip_reason({**of_run, **of_arm, **of_case})
             reason = by_kind[kind]
             if reason is not None:
                 found[case.case_id, arm.name] = reason
     return found
+
+
+def _facts_of_run(plan: Plan, facts: MachineFacts) -> Facts:
+    scenario = plan.scenario
+    ranks_per_node = math.ceil(plan.num_ranks / facts.num_nodes)
+    gpus_needed = math.ceil(ranks_per_node / scenario.ranks_per_gpu)
+    return {
+        "num_ranks": plan.num_ranks,
+        "num_nodes": facts.num_nodes,
+        "ranks_per_node": ranks_per_node,
+        "ranks_per_gpu": scenario.ranks_per_gpu,
+        "functional": "yes" if scenario.functional else "no",
+        "machine": facts.machine,
+        "num_gpus": facts.num_gpus,
+        "gpus_needed": gpus_needed,
+        "missing_gpus": max(0, gpus_needed - facts.num_gpus),
+        "compute_capability": facts.compute_capability,
+        "mps": facts.mps,
+        "torch": facts.torch,
+        "nccl": facts.nccl,
+        "nccl4py": facts.nccl4py,
+        "nvls_enable": facts.nvls_enable,
+        "expandable_segments": facts.expandable_segments,
+    }
 
 
 def estimated_seconds(plan: Plan, skipped: Skips) -> float:
@@ -178,15 +227,8 @@ def _cases(scenario: Scenario) -> Iterator[Case]:
             for placement in workload.placements:
                 for requested in workload.sizes:
                     size = _round_down(requested, dtype=dtype, num_ranks=num_ranks)
-                    parts = [collective, op, dtype, str(size), f"n{num_ranks}", placement]
-                    case_id = "/".join(part for part in parts if part)
-                    case_id += "/hot" if scenario.measure.hot else ""
-                    if case_id in seen:
-                        continue
-                    seen.add(case_id)
-                    yield Case(
-                        case_id=case_id,
-                        collective=collective,
+                    case = make_case(
+                        collective,
                         op=op,
                         dtype=dtype,
                         requested_bytes=requested,
@@ -195,6 +237,10 @@ def _cases(scenario: Scenario) -> Iterator[Case]:
                         placement=placement,
                         hot=scenario.measure.hot,
                     )
+                    if case.case_id in seen:
+                        continue
+                    seen.add(case.case_id)
+                    yield case
 
 
 def _round_down(requested: int, *, dtype: str, num_ranks: int) -> int:
@@ -220,8 +266,15 @@ def _arm(spec: ArmSpec, scenario: Scenario) -> Arm:
         multicast=spec.multicast,
         cta_policy=spec.cta_policy,
         family=spec.family,
-        env=spec.env if backend.startswith("nccl") else {},
+        env=spec.env | _sharing(scenario.ranks_per_gpu) if backend.startswith("nccl") else {},
     )
+
+
+def _sharing(ranks_per_gpu: int) -> dict[str, str]:
+    """What NCCL must be told where ranks share a GPU: that they may, and from three on to leave SMs to one another."""
+    if ranks_per_gpu == 1:
+        return {}
+    return {"NCCL_MULTI_RANK_GPU_ENABLE": "1"} | ({"NCCL_MAX_CTAS": "8"} if ranks_per_gpu > 2 else {})
 
 
 def _worker_sets(arms: tuple[Arm, ...]) -> tuple[WorkerSet, ...]:
