@@ -9,8 +9,10 @@ from typing import Any
 from gtpbench.errors import UsageError
 
 Facts = dict[str, str | int | None]
-"""What the rules ask about, by name: backend, arm, registration, multicast, num_gpus, num_ranks, num_nodes, machine,
-torch, nccl, nvls_enable; for a case also dtype, op, reduces. None where it is not known."""
+"""What the rules ask about, by name; None where it is not known. Of the arm: arm, backend, registration, sides,
+multicast, cta_policy. Of the run: num_ranks, num_nodes, ranks_per_node, ranks_per_gpu, functional. Of the machine:
+machine, num_gpus, gpus_needed, missing_gpus, compute_capability, mps, torch, nccl, nccl4py, nvls_enable,
+expandable_segments. Of a case: dtype, op, reduces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,12 @@ from typing import Any
 from gtpbench import __version__
 from gtpbench.backends.interfaces import interfaces_used
 from gtpbench.launch.faults import VARIABLE as FAULT_VARIABLE
-from gtpbench.record.environment import Library, RankPlace
+from gtpbench.launch.gpu_report import place_of
+from gtpbench.launch.gpus import gpus_at_start, gpus_now, hashed, mps
+from gtpbench.launch.which_nccl import nccl_libraries, settings_files
+from gtpbench.record.environment import NCCL, NCCL_OF_TORCH, Library, RankPlace, expandable_segments
 from gtpbench.scenario.resolve import MachineFacts
+from gtpbench.versions import parse_version
 
 ALLOWED_PREFIXES = ("NCCL_", "TORCH_NCCL_", "TORCH_SYMM", "NVSHMEM_", "CUDA_", "GLOO_", "OMP_", "PYTORCH_")
 ALLOWED_NAMES = frozenset({"KMP_AFFINITY", "MKL_NUM_THREADS", "TORCH_DISTRIBUTED_DEBUG", FAULT_VARIABLE})
@@ -26,6 +30,8 @@ _PACKAGES = ("torch", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "nccl4py", "nccl-e
 
 def machine_facts(*, num_nodes: int, world_size: int | None) -> MachineFacts:
     """What resolution and the skip rules ask about this machine, without importing torch or CUDA."""
+    gpus = gpus_at_start()
+    capabilities = [gpu.compute_capability for gpu in gpus.states if gpu.compute_capability]
     return MachineFacts(
         num_gpus=num_gpus(),
         num_nodes=num_nodes,
@@ -33,25 +39,24 @@ def machine_facts(*, num_nodes: int, world_size: int | None) -> MachineFacts:
         torch=_version("torch"),
         nvls_enable=os.environ.get("NCCL_NVLS_ENABLE"),
         world_size=world_size,
+        nccl=gpus.nccl,
+        compute_capability=min(capabilities, key=parse_version, default=None),
+        mps=mps(os.environ) if gpus.states else None,
+        expandable_segments="yes" if expandable_segments(os.environ) else "no",
+        nccl4py=_version("nccl4py") or "missing",
     )
 
 
 def num_gpus() -> int:
-    """Visible NVIDIA GPUs, counted by NVML in a process of its own; 0 without a driver."""
-    if not Path("/proc/driver/nvidia/version").exists():
-        return 0
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return len([item for item in visible.split(",") if item.strip() and item.strip() != "-1"])
-    code = "import pynvml; pynvml.nvmlInit(); print(pynvml.nvmlDeviceGetCount())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    return int(done.stdout) if done.returncode == 0 else 0
+    """Visible NVIDIA GPUs; 0 without a driver."""
+    return len(gpus_at_start().states)
 
 
 def host_facts() -> dict[str, Any]:
-    """The fields of `Environment` that describe this host."""
+    """The fields of `Environment` that describe this host, as it is now."""
     import psutil
 
+    gpus, shm, nccl_conf = gpus_now(), _shared_memory(), settings_files(os.environ)
     return {
         "machine": platform.machine(),
         "cpu_model": _cpu_model(),
@@ -64,10 +69,15 @@ def host_facts() -> dict[str, Any]:
         "python": platform.python_version(),
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "load_average": os.getloadavg()[0],
-        "driver": _driver(),
-        "gpus": (),
+        "driver": gpus.driver or _driver(),
+        "gpus": tuple(gpu.name for gpu in gpus.states),
+        "gpu_states": gpus.states,
+        "mps": mps(os.environ) if gpus.states else None,
+        "shm_bytes": shm[0],
+        "shm_free_bytes": shm[1],
         "container": _container(),
-        "nccl_conf_sha256": _sha256(Path("/etc/nccl.conf")),
+        "nccl_conf": tuple(nccl_conf),
+        "nccl_conf_sha256": _sha256(*nccl_conf.values()),
         "variables": allowed_variables(os.environ),
         "commit": commit(),
         "tool_version": __version__,
@@ -83,9 +93,9 @@ def allowed_variables(environ: Any) -> dict[str, str]:
     }
 
 
-def rank_place(*, rank: int, local_rank: int, node: int, on_gpu: bool) -> RankPlace:
-    """Where this rank process runs; host names are hashed."""
-    assert not on_gpu, "GPU ranks describe their device themselves"
+def rank_place(*, rank: int, local_rank: int, node: int, device: int | None) -> RankPlace:
+    """Where this rank process runs; names of hosts and GPUs are hashed. `device` is a GPU rank's CUDA device."""
+    uuid, pci = (None, None) if device is None else place_of(device, os.environ)
     return RankPlace(
         rank=rank,
         local_rank=local_rank,
@@ -94,14 +104,18 @@ def rank_place(*, rank: int, local_rank: int, node: int, on_gpu: bool) -> RankPl
         pid=os.getpid(),
         cpus=tuple(sorted(os.sched_getaffinity(0))),
         numa=_numa_node(min(os.sched_getaffinity(0))),
-        gpu=None,
-        pci=None,
+        gpu=hashed(uuid),
+        pci=pci,
         lsa_domain=node,
     )
 
 
 def libraries(*, with_torch: bool) -> tuple[Library, ...]:
-    """Packages that decide what runs; in a rank process with the loaded torch's own path and build."""
+    """Packages that decide what runs.
+
+    In a rank process (`with_torch`) also torch's own path and build, every NCCL it has loaded, `nccl` being the one
+    that torch uses, and the NCCL it was built against. Elsewhere `nccl` is what rank processes will load.
+    """
     found = []
     for name in _PACKAGES:
         version = _version(name)
@@ -111,15 +125,45 @@ def libraries(*, with_torch: bool) -> tuple[Library, ...]:
         if name == "torch" and with_torch:
             version = str(sys.modules["torch"].__version__)
             loaded = _mapped_file("libtorch_cpu.so")
-        found.append(
-            Library(
-                name=name,
-                version=version,
-                path="/".join(loaded.parts[-3:]) if loaded else None,
-                sha256=_sha256(loaded) if loaded else None,
-            )
-        )
-    return tuple(found)
+        found.append(_library(name, version, loaded, package="torch"))
+    return (*found, *(_nccl_in_rank() if with_torch else _nccl_to_load()))
+
+
+def _nccl_in_rank() -> list[Library]:
+    copies = nccl_libraries()
+    names = [NCCL, *(f"{NCCL} (copy {number})" for number in range(2, len(copies) + 1))]
+    found = [
+        _library(name, copy.version, copy.path, package="nvidia") for name, copy in zip(names, copies, strict=False)
+    ]
+    built = _nccl_torch_was_built_against()
+    return found + ([_library(NCCL_OF_TORCH, built)] if built else [])
+
+
+def _nccl_to_load() -> list[Library]:
+    version = gpus_at_start().nccl
+    return [_library(NCCL, version)] if version else []
+
+
+def _library(name: str, version: str, file: Path | None = None, *, package: str = "") -> Library:
+    """With the file's path from its package's folder on; elsewhere it may show a user's folder, so its name alone."""
+    if file is None:
+        return Library(name=name, version=version, path=None, sha256=None)
+    *folders, inside = file.parts
+    for folder in reversed(folders if package in folders else []):
+        inside = f"{folder}/{inside}"
+        if folder == package:
+            break
+    return Library(name=name, version=version, path=inside, sha256=_sha256(file))
+
+
+def _nccl_torch_was_built_against() -> str | None:
+    """The version that the loaded torch was compiled with; None where it has no CUDA."""
+    import torch.cuda.nccl
+
+    try:
+        return ".".join(map(str, torch.cuda.nccl.version()))
+    except AttributeError:
+        return None
 
 
 def _mapped_file(name: str) -> Path | None:
@@ -232,11 +276,23 @@ def _read(path: str) -> str | None:
         return None
 
 
-def _sha256(path: Path) -> str | None:
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _sha256(*paths: Path) -> str | None:
+    """Of the contents of these files, one after the other; None where there is no file."""
+    files = [path for path in paths if path.is_file()]
+    digest = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            hashlib.file_digest(file, lambda: digest)  # goes on with the same digest
+    return digest.hexdigest() if files else None
+
+
+def _shared_memory() -> tuple[int, int] | tuple[None, None]:
+    """Size of /dev/shm and what is free, in bytes."""
+    try:
+        state = os.statvfs("/dev/shm")
+    except OSError:
+        return None, None
+    return state.f_frsize * state.f_blocks, state.f_frsize * state.f_bavail
 
 
 def _numa_node(cpu: int) -> int | None:

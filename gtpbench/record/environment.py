@@ -1,11 +1,16 @@
 """The environment of a launch: stored once in environments.jsonl and referenced by its records."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 from gtpbench.plan import PlanModel
 
 ENVIRONMENT_SCHEMA_VERSION: Final = 1
+
+NCCL: Final = "nccl"
+"""Among the libraries: the NCCL that ranks have loaded. Further copies are `nccl (copy 2)` and so on."""
+NCCL_OF_TORCH: Final = "nccl (torch build)"
+"""The NCCL whose headers torch was compiled with."""
 
 
 class RankPlace(PlanModel):
@@ -36,8 +41,43 @@ class Library(PlanModel):
     sha256: str | None
 
 
+class GpuState(PlanModel):
+    """One visible GPU of the deciding host, as it was before the launch's ranks started."""
+
+    name: str
+    gpu: str | None
+    """Hash of its UUID, as in `RankPlace`."""
+    pci: str | None
+    memory_bytes: int | None
+    compute_capability: str | None
+    """As in "9.0"."""
+    mig: bool
+    """Whether it is divided into instances."""
+    num_processes: int
+    """Other processes that compute on it, the server of MPS apart."""
+    throttle_reasons: tuple[str, ...]
+    """NVML's clocks event reasons that hold it below its clock."""
+
+
+class Finding(PlanModel):
+    """What may spoil a run, found before anything was timed."""
+
+    code: str
+    severity: Literal["note", "warning"]
+    text: str
+    """One line: what was found."""
+    advice: str
+    """One line: what to do about it, or what it means for the numbers."""
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.text}; {self.advice}"
+
+
 class Environment(PlanModel):
-    """Everything about the machines and the software of one launch."""
+    """Everything about the machines and the software of one launch.
+
+    Of imported results text is empty and numbers are 0 where the file does not say.
+    """
 
     schema_version: Literal[1] = ENVIRONMENT_SCHEMA_VERSION
     environment_id: str
@@ -65,8 +105,17 @@ class Environment(PlanModel):
     driver: str | None
     gpus: tuple[str, ...]
     """Model names."""
+    gpu_states: tuple[GpuState, ...] = ()
+    mps: Literal["yes", "no"] | None = None
+    """Whether an MPS control daemon answers; None without a GPU."""
+    shm_bytes: int | None = None
+    """Size of /dev/shm."""
+    shm_free_bytes: int | None = None
     container: str | None
+    nccl_conf: tuple[str, ...] = ()
+    """The settings files that NCCL reads here: `NCCL_CONF_FILE`, `~/.nccl.conf`, `/etc/nccl.conf`."""
     nccl_conf_sha256: str | None
+    """Of their contents, one after the other."""
     libraries: tuple[Library, ...]
     variables: dict[str, str]
     """Allow-listed environment variables of the supervisor."""
@@ -76,6 +125,11 @@ class Environment(PlanModel):
     """[set id] -> its rank table."""
     interfaces: tuple[str, ...]
     """Network interfaces whose bytes were counted."""
+    findings: tuple[Finding, ...] = ()
+
+    def library(self, name: str) -> str | None:
+        """Version of the library with this name."""
+        return next((library.version for library in self.libraries if library.name == name), None)
 
     def fingerprint(self) -> dict[str, str]:
         """The fields that must match before two runs may be compared."""
@@ -86,6 +140,8 @@ class Environment(PlanModel):
             "num_nodes": str(self.num_nodes),
             "gpus": ", ".join(self.gpus),
             "driver": str(self.driver),
+            "mig": str(any(gpu.mig for gpu in self.gpu_states)),
+            "mps": str(self.mps),
             "nccl_conf": str(self.nccl_conf_sha256),
             "python": self.python,
             **{library.name: library.version for library in self.libraries},
@@ -101,6 +157,12 @@ class Environment(PlanModel):
             if not own or any(name not in added for _, added in own)
         }
         return inherited | {f"set {number}: {name}": value for number, added in own for name, value in added.items()}
+
+
+def expandable_segments(variables: Mapping[str, str]) -> bool:
+    """Whether these environment variables tell torch's CUDA allocator to use expandable segments."""
+    told = (variables.get(name, "") for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"))
+    return any("expandable_segments:true" in value.replace(" ", "").lower() for value in told)
 
 
 def differing_fields(environments: Iterable[Environment]) -> str | None:

@@ -1,6 +1,7 @@
 """Turns `auto` values into values, from facts of the machine; planning sees resolved scenarios only."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from gtpbench.errors import UsageError
 from gtpbench.scenario.schema import Scenario
@@ -10,10 +11,18 @@ _KIB, _MIB = 2**10, 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
-    """What resolution and the skip rules need to know of the machine that plans.
+    """What resolution and the skip rules need to know of the machine that plans; None where unknown.
 
-    `world_size` is the launcher's, None when gtpbench starts the ranks itself. `torch` is the installed version,
-    `nvls_enable` the exported NCCL_NVLS_ENABLE; None where unknown.
+    Attributes:
+        num_gpus: visible GPUs of this host.
+        torch: the installed version.
+        nvls_enable: the exported NCCL_NVLS_ENABLE.
+        world_size: the launcher's, None when gtpbench starts the ranks itself.
+        nccl: version of the library that rank processes will load.
+        compute_capability: the least of the visible GPUs, as in "9.0".
+        mps: whether an MPS control daemon answers.
+        expandable_segments: whether torch's allocator is told to use them.
+        nccl4py: the installed version, or "missing".
     """
 
     num_gpus: int
@@ -22,18 +31,26 @@ class MachineFacts:
     torch: str | None
     nvls_enable: str | None
     world_size: int | None = None
+    nccl: str | None = None
+    compute_capability: str | None = None
+    mps: Literal["yes", "no"] | None = None
+    expandable_segments: Literal["yes", "no"] | None = None
+    nccl4py: str | None = None
 
 
 def resolve(scenario: Scenario, facts: MachineFacts) -> Scenario:
     """The same scenario without `auto`.
 
     Raises:
-        UsageError: the ranks asked for contradict the launcher's, or the backend lacks the clock.
+        UsageError: the ranks asked for contradict the launcher's, the backend lacks the clock, or CPU ranks shall
+            share GPUs.
     """
     backend = scenario.backend
     if backend == "auto":
         backend = "nccl_torch" if facts.num_gpus else "cpu"
     on_gpus = backend in {"nccl_torch", "nccl_direct"}
+    if scenario.ranks_per_gpu > 1 and not on_gpus:
+        raise UsageError(f"ranks_per_gpu = {scenario.ranks_per_gpu}: {backend} ranks use no GPU; leave it out")
     workload = scenario.workload
     if workload.sizes == "auto":
         workload = workload.model_copy(update={"sizes": sweep(64 * _KIB, (256 if on_gpus else 16) * _MIB, factor=4)})
@@ -76,5 +93,5 @@ def _num_ranks(scenario: Scenario, facts: MachineFacts, *, on_gpus: bool) -> int
             raise UsageError(f"num_ranks = {asked}, but the launcher started {facts.world_size} ranks: leave it out")
         return facts.world_size
     if asked == "auto":
-        return max(facts.num_gpus, 1) if on_gpus else 2
+        return max(facts.num_gpus, 1) * scenario.ranks_per_gpu if on_gpus else 2
     return asked

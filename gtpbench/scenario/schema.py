@@ -104,7 +104,13 @@ class Timeouts(_Model):
 
     start_s: Annotated[float, Field(gt=0)] = 120.0
     rendezvous_s: Annotated[float, Field(gt=0)] = 60.0
+    communicator_s: Annotated[float, Field(gt=0)] = 60.0
     registration_s: Annotated[float, Field(gt=0)] = 60.0
+    first_collective_s: Annotated[float, Field(gt=0)] = 60.0
+    copy_engine_s: Annotated[float, Field(gt=0)] = 60.0
+    """For the first collective of an arm with CTA policy ZERO."""
+    capture_s: Annotated[float, Field(gt=0)] = 60.0
+    """To capture graphs and find their length."""
     warmup_s: Annotated[float, Field(gt=0)] = 60.0
     blocks_s: Annotated[float, Field(gt=0)] = 60.0
     """For one block; the calibrated length of a block is added to it."""
@@ -125,7 +131,9 @@ class Scenario(_Model):
     backend: BackendChoice = "auto"
     """auto: `nccl_torch` where a GPU is visible, else `cpu` (each arm's own: gloo or cpu_window)."""
     num_ranks: Annotated[int, Field(ge=1, le=4096)] | Literal["auto"] = "auto"
-    """auto: all visible GPUs, else 2 CPU ranks; under a launcher its world size."""
+    """auto: `ranks_per_gpu` for every visible GPU, else 2 CPU ranks; under a launcher its world size."""
+    ranks_per_gpu: Annotated[int, Field(ge=1, le=64)] = 1
+    """Ranks that share each GPU: above 1 paths and correctness only, with NCCL 2.30 or newer and MPS."""
     measure: Measure = Measure()
     timeouts: Timeouts = Timeouts()
     functional: bool = False
