@@ -12,6 +12,7 @@ _BINARY = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = re.compile(
     r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<prefix>[KMGT]?)(?P<suffix>iB|B)?\s*$", re.ASCII | re.IGNORECASE
 )
+_TIMES = ((1e6, "s"), (1e3, "ms"))
 _LADDER = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 
@@ -48,6 +49,21 @@ def format_seconds(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s"
+
+
+def format_times_us(median_us: float, low_us: float | None = None, high_us: float | None = None) -> str:
+    """A cost in microseconds for people, and its range where that has two ends: `310 us`, `12.3 ms (11.8–14.0)`."""
+    divisor, unit = next(((size, name) for size, name in _TIMES if median_us >= 0.9995 * size), (1.0, "us"))
+    low, middle, high = (
+        _three_digits(value / divisor)
+        for value in (median_us if low_us is None else low_us, median_us, median_us if high_us is None else high_us)
+    )
+    return f"{middle} {unit}" + (f" ({low}–{high})" if low != high else "")
+
+
+def format_gib(num_bytes: int) -> str:
+    """Bytes in GiB to two decimals, without the unit: `139.80`."""
+    return f"{num_bytes / 2**30:.2f}"
 
 
 def gb_per_s(num_bytes: float, time_us: float) -> float:

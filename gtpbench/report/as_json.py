@@ -3,10 +3,12 @@
 Schema history:
     1   first version.
 
-Within a version fields are only added. Ratios of times are arm / baseline: above 1 the arm is slower.
+Within a version fields are only added. Ratios of times are arm / baseline: above 1 the arm is slower. A row's `proofs`
+(one a clock, what ranks saw with them) and `costs`, and `costs` of each arm, are the values of `report/details.py`.
 """
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from gtpbench.record.model import Reason
@@ -14,14 +16,14 @@ from gtpbench.report.digits import rounded
 from gtpbench.report.model import Group, Row, RunView, Timing
 from gtpbench.report.trust import trust_lines
 from gtpbench.report.verdict import proof_text, verdict_text
-from gtpbench.report.words import ORIGIN_TEXT, ratio_text
+from gtpbench.report.words import ORIGIN_TEXT, path_cell, path_text, ratio_text
 from gtpbench.stats.compare import Comparison
 
 REPORT_SCHEMA_VERSION = 1
 
 _SUMMARY = (
-    "median_us", "min_us", "p10_us", "p90_us", "p99_us", "rank_min_median_us", "spread", "num_samples", "num_blocks",
-    "num_launches", "num_mild_outliers", "num_severe_outliers", "overhead_fraction",
+    "median_us", "min_us", "p10_us", "p90_us", "p99_us", "rank_min_median_us", "spread", "mean_us", "num_samples",
+    "num_blocks", "num_launches", "num_mild_outliers", "num_severe_outliers", "overhead_fraction",
 )  # fmt: skip
 _COMPARISON = (
     "outcome", "reason", "ratio", "ci95", "ci90", "baseline_us", "candidate_us", "margin", "class_margin", "p_slower",
@@ -59,6 +61,7 @@ def to_document(view: RunView) -> dict[str, Any]:
         "proofs": dict(view.proofs),
         "groups": [_group(view, group) for group in view.groups],
         "footnotes": [{"mark": note.mark, "code": note.code, "text": note.text} for note in view.footnotes],
+        "costs": [asdict(costs) for costs in view.costs],
         "environment": dict(view.environment),
     }
 
@@ -100,8 +103,13 @@ def _row(view: RunView, row: Row) -> dict[str, Any]:
         "protocol": row.protocol,
         "ctas": row.ctas,
         "num_wrong": row.num_wrong,
-        "max_error": row.max_error,
-        "notes": [{"code": note.code, "text": note.text} for note in row.notes],
+        "max_error": row.errors.max_error if row.errors else None,
+        "rms_error": row.errors.rms_error if row.errors else None,
+        "tolerance": row.errors.tolerance if row.errors else None,
+        "path_text": path_cell(row) if row.proofs else None,
+        "proofs": [{**asdict(proof), "path_text": path_text(proof)} for proof in row.proofs],
+        "costs": {**asdict(row.costs), "window_bytes": dict(row.costs.window_bytes)},
+        "notes": [asdict(note) for note in row.notes],
         "marks": list(view.marks(row)),
     }
 
@@ -111,6 +119,7 @@ def _timing(timing: Timing) -> dict[str, Any]:
         "clock": timing.clock,
         "k": timing.k,
         "alignment": timing.alignment,
+        "aggregation": timing.aggregation,
         **{name: getattr(timing.summary, name) for name in _SUMMARY},
         "issue_share": timing.issue_share,
         "algbw_gb_per_s": timing.algbw_gb_per_s,

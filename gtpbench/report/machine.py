@@ -9,7 +9,9 @@ from gtpbench.units import format_size
 
 def command_text(environments: Iterable[Environment]) -> str:
     """What was typed, as shell text; several runs are joined by `; `."""
-    return "; ".join(dict.fromkeys(shlex.join(environment.command) for environment in environments))
+    return "; ".join(
+        dict.fromkeys(shlex.join(environment.command) for environment in environments if environment.command)
+    )
 
 
 def environment_rows(environments: Iterable[Environment]) -> tuple[tuple[str, str], ...]:
@@ -25,8 +27,8 @@ def environment_rows(environments: Iterable[Environment]) -> tuple[tuple[str, st
 def _fields(environment: Environment) -> list[tuple[str, str]]:
     return [
         ("machine", environment.machine),
-        ("cpu", f"{environment.num_cpus} x {environment.cpu_model}"),
-        ("memory", format_size(environment.memory_bytes // 2**20 * 2**20)),
+        ("cpu", f"{environment.num_cpus} x {environment.cpu_model}" if environment.num_cpus else ""),
+        ("memory", format_size(environment.memory_bytes // 2**20 * 2**20) if environment.memory_bytes else ""),
         ("gpus", _counted(environment.gpus)),
         ("driver", environment.driver or ""),
         ("nodes", str(environment.num_nodes)),

@@ -1,20 +1,31 @@
 """report.md: the view as GitHub Markdown. The same records give the same bytes."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from gtpbench.collectives import COLLECTIVES
 from gtpbench.record.model import Clock
 from gtpbench.report.absent import absent_rows
+from gtpbench.report.clocks import k_cell, k_header, k_varies
+from gtpbench.report.figures import BUSBW, figures_of
+from gtpbench.report.markup import Column, Table, escape, fenced, make_table
 from gtpbench.report.model import Group, Row, RunView
+from gtpbench.report.sections import cost_tables, error_tables, proof_tables
 from gtpbench.report.trust import trust_lines
 from gtpbench.report.verdict import verdict_text
-from gtpbench.report.words import MISSING, PROOF_TEXT, group_title, percent, ratio_text, size_text
+from gtpbench.report.words import (
+    MISSING,
+    PROOF_TEXT,
+    aggregation_text,
+    group_title,
+    path_cell,
+    percent,
+    ratio_text,
+    size_text,
+)
 from gtpbench.units import format_rate
-
-_SPECIAL = re.compile(r"([\\`*|~]|\](?=[(\[])|(?<!\w)_|_(?!\w))")
 
 
 def render_markdown(view: RunView) -> str:
@@ -34,30 +45,21 @@ def render_markdown(view: RunView) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
 
 
-def escape(text: str) -> str:
-    """Text that Markdown shows as it is, in a table cell too: no markup, no HTML, no new line."""
-    flat = " ".join(text.split())
-    return _SPECIAL.sub(r"\\\1", flat).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def fenced(text: str) -> str:
-    """A code block, its fence longer than any run of backticks in the text."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}sh\n{text}\n{fence}"
-
-
 def _context(view: RunView) -> dict[str, Any]:
     collectives = ", ".join(dict.fromkeys(COLLECTIVES[group.collective].title for group in view.groups))
-    others = ", ".join(view.arms[1:])
-    compared = f"{others} against {view.baseline}" if others else view.baseline
     return {
-        "title": escape(f"{view.name}: {collectives}, {compared}"),
+        "title": escape(f"{view.name}: {collectives}, {_arms(view)}"),
         "verdict": escape(verdict_text(view)),
         "trust": [(label, escape(sentence)) for label, sentence in trust_lines(view)],
-        "plot": has_rates(view),
+        "figures": [(f"{one.name}.svg", f"{one.title} over size, one line an arm") for one in figures_of(view)],
+        "rates": BUSBW in figures_of(view),
+        "times": _times(view),
         "compared": any(row.comparison for row in view.rows),
-        "groups": [_group(view, group) for group in view.groups],
+        "tables": [_table(view, group) for group in view.groups],
+        "proofs": proof_tables(view),
+        "errors": error_tables(view),
+        "costs": cost_tables(view),
+        "legacy": any(proof.legacy for row in view.rows for proof in row.proofs),
         "footnotes": [f"<sup>{footnote.mark}</sup> {escape(footnote.text)}" for footnote in view.footnotes],
         "environment": [(escape(name), escape(value)) for name, value in view.environment],
         "command": fenced(view.command) if view.command else "The command was not recorded.",
@@ -65,9 +67,22 @@ def _context(view: RunView) -> dict[str, Any]:
     }
 
 
-def has_rates(view: RunView) -> bool:
-    """Whether any row has a bandwidth to plot."""
-    return any(row.headline and row.headline.busbw_gb_per_s is not None for row in view.rows)
+def _arms(view: RunView) -> str:
+    """`symm against none`; arms that are never compared are named after it, and all are where nothing is."""
+    families = {row.arm.name: row.arm.family for row in view.rows}
+    others = [arm for arm in view.arms[1:] if families[arm] == families[view.baseline]]
+    if not others or view.only_functional:
+        return ", ".join(view.arms)
+    apart = [arm for arm in view.arms[1:] if arm not in others]
+    return "; ".join([f"{', '.join(others)} against {view.baseline}", *([", ".join(apart)] if apart else [])])
+
+
+def _times(view: RunView) -> str:
+    """What a time is, in a sentence without its beginning."""
+    other = aggregation_text([timing for row in view.rows for timing in row.timings])
+    if other:
+        return escape(other)
+    return "the slowest rank of each iteration, then the median over iterations, with 10 % and 90 % points"
 
 
 def _versions(view: RunView) -> list[str]:
@@ -78,56 +93,52 @@ def _versions(view: RunView) -> list[str]:
     ]
 
 
-def _group(view: RunView, group: Group) -> dict[str, Any]:
-    columns = _columns(view, group)
-    return {
-        "title": escape(group_title(group)),
-        "absent": [escape(f"{a.status}: {a.arm} at {a.sizes}: {a.reason}") for a in absent_rows(group.rows)],
-        "header": [escape(header) for header, _, _ in columns],
-        "align": ["---:" if right else "---" for _, right, _ in columns],
-        "rows": [[cell(row) for _, _, cell in columns] for row in group.rows if row.timings],
-    }
+def _table(view: RunView, group: Group) -> Table:
+    notes = [f"{a.status}: {a.arm} at {a.sizes}: {a.reason}" for a in absent_rows(group.rows)]
+    shown = [row for row in group.rows if row.timings]
+    return make_table(group_title(group), shown, _columns(view, group), notes=notes)
 
 
-_Columns = list[tuple[str, bool, Callable[[Row], str]]]
-"""(header, right-aligned, cell)"""
-
-
-def _columns(view: RunView, group: Group) -> _Columns:
-    def arm(row: Row) -> str:
-        marks = ",".join(map(str, view.marks(row)))
-        return escape(row.arm.name) + (f" <sup>{marks}</sup>" if marks else "")
-
-    columns: _Columns = [("size", True, lambda row: escape(size_text(row))), ("arm", False, arm)]
+def _columns(view: RunView, group: Group) -> list[Column[Row]]:
+    columns: list[Column[Row]] = [
+        Column(header="size", cell=lambda row: escape(size_text(row))),
+        Column(header="arm", cell=lambda row: escape(row.arm.name) + _marks(view.row_marks(row)), right=False),
+    ]
+    if k_varies([row for row in group.rows if row.timings]):
+        columns.append(Column(header=k_header(group), cell=partial(k_cell, group)))
     for clock in group.clocks:
-        columns.append((f"{clock}, us", True, partial(_median, clock)))
-        columns.append(("p10–p90", True, partial(_range, clock)))
+        columns.append(Column(header=f"{clock}, us", cell=partial(_median, view, clock)))
+        columns.append(Column(header="p10–p90", cell=partial(_range, clock)))
     columns += [
-        ("busbw, GB/s", True, _busbw),
-        ("path", False, lambda row: escape(row.path or MISSING)),
-        ("CTAs", True, lambda row: MISSING if row.ctas is None else str(row.ctas)),
+        Column(header="busbw, GB/s", cell=_busbw),
+        Column(header="path", cell=lambda row: escape(path_cell(row)), right=False),
+        Column(header="CTAs", cell=lambda row: MISSING if row.ctas is None else str(row.ctas)),
     ]
     if group.shows_ratios:
         demonstration = ", a demonstration" if group.origin == "cpu" else ""
-        columns.append((f"against {view.baseline}{demonstration}", False, lambda row: escape(ratio_text(row))))
-        columns.append(("detects", True, _detects))
-    columns.append(("proof", False, lambda row: MISSING if row.proof is None else PROOF_TEXT[row.proof]))
-    return _without_empty(columns, [row for row in group.rows if row.timings])
+        header = f"against {view.baseline}{demonstration}"
+        columns.append(Column(header=header, cell=lambda row: escape(ratio_text(row)), right=False))
+        columns.append(Column(header="detects", cell=_detects))
+    columns.append(
+        Column(header="proof", cell=lambda row: MISSING if row.proof is None else PROOF_TEXT[row.proof], right=False)
+    )
+    return columns
 
 
-def _without_empty(columns: _Columns, rows: Sequence[Row]) -> _Columns:
-    """Columns in which some row says something."""
-    return [column for column in columns if any(column[2](row) != MISSING for row in rows)]
+def _marks(marks: Sequence[int]) -> str:
+    return f" <sup>{','.join(map(str, marks))}</sup>" if marks else ""
 
 
-def _median(clock: Clock, row: Row) -> str:
+def _median(view: RunView, clock: Clock, row: Row) -> str:
     timing = row.timing(clock)
-    return MISSING if timing is None else format_rate(timing.summary.median_us)
+    if timing is None:
+        return MISSING
+    return format_rate(timing.summary.median_us) + _marks(view.clock_marks(row, clock))
 
 
 def _range(clock: Clock, row: Row) -> str:
     timing = row.timing(clock)
-    if timing is None:
+    if timing is None or timing.summary.num_samples == 1:
         return MISSING
     return f"{format_rate(timing.summary.p10_us)}–{format_rate(timing.summary.p90_us)}"
 

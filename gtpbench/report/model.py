@@ -1,10 +1,12 @@
 """The view model: everything that any renderer shows, as values. Computed once by `view.build_view`."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gtpbench.collectives import COLLECTIVES
 from gtpbench.plan import Arm, Case
 from gtpbench.record.model import Clock, Origin, ProofVerdict, Reason, Status
+from gtpbench.report.details import ArmCosts, CellCosts, Errors, PathProof
 from gtpbench.stats.compare import Comparison
 from gtpbench.stats.summary import Summary
 
@@ -19,12 +21,14 @@ class Timing:
         busbw_gb_per_s: at the median, as `busbw_low_gb_per_s` at p90 and `busbw_high_gb_per_s` at p10 of the time.
         issue_share: share of the time the host spent issuing, None where issuing is the operation itself.
         k: operations in a timed interval; several where merged runs chose their own.
+        aggregation: how another tool reduced ranks or iterations; None for the slowest rank of each iteration.
         comparison: with the baseline on the same clock, None where the row has no ratio.
     """
 
     clock: Clock
     k: tuple[int, ...]
     alignment: str
+    aggregation: str | None
     summary: Summary
     algbw_gb_per_s: float | None
     busbw_gb_per_s: float | None
@@ -36,10 +40,11 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Something to know about one row: a stable code and what was seen."""
+    """Something to know about one row: a stable code and what was seen, and the clock that it is about if just one."""
 
     code: str
     text: str
+    clock: Clock | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +55,10 @@ class Row:
         status: the worst of its launches; timings come from the ok ones alone.
         timings: one a clock, the headline first; empty where no launch was ok.
         no_ratio: why there is no ratio to the baseline; None where there is one.
-        num_wrong: wrong elements over all launches, None where nothing was checked.
+        proof: the worst of all launches and clocks.
+        statement: of the worst one.
+        path: of the headline clock, as `algorithm`, `protocol` and `ctas`; `proofs` has every clock's.
+        num_wrong: wrong elements over all launches, None where nothing was checked, as `errors`.
     """
 
     case: Case
@@ -67,8 +75,10 @@ class Row:
     algorithm: str | None
     protocol: str | None
     ctas: int | None
+    proofs: tuple[PathProof, ...]
     num_wrong: int | None
-    max_error: float | None
+    errors: Errors | None
+    costs: CellCosts
     no_ratio: Reason | None
     notes: tuple[Note, ...]
 
@@ -116,7 +126,9 @@ class Group:
     @property
     def shows_ratios(self) -> bool:
         """Whether a ratio column says more than the trust box, which names what rules out ratios everywhere."""
-        everywhere = {"baseline", "skipped", "shared_gpu", "functional"}
+        if self.origin == "shared_gpu":
+            return False
+        everywhere = {"baseline", "skipped", "functional"}
         return any(row.timings and (row.no_ratio is None or row.no_ratio.code not in everywhere) for row in self.rows)
 
 
@@ -141,6 +153,7 @@ class RunView:
         num_blocks: timed blocks of a cell in one launch, smallest and largest over the rows.
         functional: paths and correctness only (`--functional`): no ratios.
         proofs: (verdict, rows) from best to worst, of the rows that ran.
+        costs: one an origin and arm, of those that left any.
         environment: (field, value) pairs, from the allow-list of `machine.environment_rows`.
     """
 
@@ -156,6 +169,7 @@ class RunView:
     proofs: tuple[tuple[ProofVerdict, int], ...]
     groups: tuple[Group, ...]
     footnotes: tuple[Footnote, ...]
+    costs: tuple[ArmCosts, ...]
     environment: tuple[tuple[str, str], ...]
     tool_versions: tuple[str, ...]
     commits: tuple[str, ...]
@@ -167,11 +181,27 @@ class RunView:
         return self.arms[0]
 
     @property
+    def only_functional(self) -> bool:
+        """Whether the run shows paths and correctness alone, by request or because ranks shared a GPU."""
+        return self.functional or set(self.origins) == {"shared_gpu"}
+
+    @property
     def rows(self) -> tuple[Row, ...]:
         """All rows, group by group."""
         return tuple(row for group in self.groups for row in group.rows)
 
     def marks(self, row: Row) -> tuple[int, ...]:
-        """The footnote marks of a row, ascending."""
-        codes = {note.code for note in row.notes}
+        """All footnote marks of a row, ascending."""
+        return self._marks(row.notes)
+
+    def row_marks(self, row: Row) -> tuple[int, ...]:
+        """The marks of what is about the whole row; they stand at its arm."""
+        return self._marks(note for note in row.notes if note.clock is None)
+
+    def clock_marks(self, row: Row, clock: Clock) -> tuple[int, ...]:
+        """The marks of what is about one clock; they stand at its time."""
+        return self._marks(note for note in row.notes if note.clock == clock)
+
+    def _marks(self, notes: Iterable[Note]) -> tuple[int, ...]:
+        codes = {note.code for note in notes}
         return tuple(footnote.mark for footnote in self.footnotes if footnote.code in codes)

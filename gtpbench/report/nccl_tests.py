@@ -1,15 +1,19 @@
 """The text layout of nccl-tests: same columns, same widths, `N/A` where something was not run.
 
 One block per arm. Two things differ from nccl-tests, and the header says so: `time` is the median over iterations of
-the slowest rank instead of a mean over ranks, and both placements of a block come from different cases.
+the slowest rank instead of a mean over ranks, and both placements of a block come from different cases. Arms that run
+under nccl-tests' own conditions take its mean, so that their lines compare with its file; imported rows keep theirs.
+`time` is always there; `algbw` and `busbw` are `N/A` where ranks share a GPU.
 """
 
 from collections.abc import Iterator, Sequence
 
-from gtpbench.collectives import dtype_named
+from gtpbench.bandwidth import algbw_gb_per_s, busbw_gb_per_s
+from gtpbench.collectives import COLLECTIVES, dtype_named
 from gtpbench.report.absent import absent_rows
+from gtpbench.report.clocks import k_span
 from gtpbench.report.model import Group, Row, RunView
-from gtpbench.report.words import ORIGIN_TEXT
+from gtpbench.report.words import ORIGIN_TEXT, aggregation_text
 
 _TYPES = {
     "bf16": "bfloat16",
@@ -50,21 +54,39 @@ def _block(view: RunView, group: Group, rows: Sequence[Row]) -> list[str]:
     by_size: dict[int, dict[str, Row]] = {}
     for row in rows:
         by_size.setdefault(row.case.size_bytes, {})[row.case.placement] = row
-    rates = [rate for row in rows if row.headline and (rate := row.headline.busbw_gb_per_s) is not None]
+    rates = [rate for row in rows if (rate := _numbers(row)[2]) is not None]
     num_wrong = sum(row.num_wrong or 0 for row in rows)
-    clocks = " and ".join(dict.fromkeys(f"{row.headline.clock} clock" for row in rows if row.headline))
-    time = f"{clocks}, median over iterations of the slowest rank" if clocks else "not run"
     return [
         f"# Collective test starting: {group.collective}_perf",
         f"# gtpbench {', '.join(view.tool_versions)} {view.name}: arm {rows[0].arm.name} ({rows[0].arm.backend})",
         f"# {group.num_ranks} ranks, {ORIGIN_TEXT[group.origin]}",
-        f"# time: {time}" + (", hot buffers" if group.hot else ""),
+        f"# time: {_time_kind(rows)}" + (", hot buffers" if group.hot else ""),
         *(f"# {item.status} at {item.sizes}: {' '.join(item.reason.split())}" for item in absent_rows(rows)),
         *_HEADER,
         *(_line(found) for _, found in sorted(by_size.items())),
         f"# Out of bounds values : {num_wrong} {'FAILED' if num_wrong else 'OK'}",
         f"# Avg bus bandwidth    : {f'{sum(rates) / len(rates):g}' if rates else 'N/A'} ",
     ]
+
+
+def _time_kind(rows: Sequence[Row]) -> str:
+    """Which clock, with how many operations an interval, and what became of ranks and iterations."""
+    headlines = [row.headline for row in rows if row.headline]
+    if not headlines:
+        return "not run"
+    clocks = " and ".join(f"{clock} clock" for clock in dict.fromkeys(timing.clock for timing in headlines))
+    other = aggregation_text(headlines)
+    if other:
+        return f"{clocks}, {other}"
+    own = "mean over ranks and iterations, as nccl-tests' -a 1"
+    kind = own if any(map(_takes_mean, rows)) else "median over iterations of the slowest rank"
+    on_host = all(timing.clock == "host" for timing in headlines)
+    k = "" if on_host else f"k={k_span(k for timing in headlines for k in timing.k)}, "
+    return f"{clocks}, {k}{kind}"
+
+
+def _takes_mean(row: Row) -> bool:
+    return row.arm.family == "nccltests" and row.headline is not None and row.headline.aggregation is None
 
 
 def _line(placements: dict[str, Row]) -> str:
@@ -78,11 +100,23 @@ def _line(placements: dict[str, Row]) -> str:
 
 def _half(row: Row | None) -> str:
     """Time, algbw, busbw and wrong elements of one placement."""
-    timing = row.headline if row else None
     wrong = "N/A" if row is None or row.num_wrong is None else str(row.num_wrong)
-    time_us = timing.summary.median_us if timing else None
-    algbw, busbw = (timing.algbw_gb_per_s, timing.busbw_gb_per_s) if timing else (None, None)
+    time_us, algbw, busbw = _numbers(row) if row else (None, None, None)
     return f"  {_number(time_us, 7)}  {_number(algbw, 6)}  {_number(busbw, 6)}  {wrong:>6}"
+
+
+def _numbers(row: Row) -> tuple[float | None, float | None, float | None]:
+    """Time, algbw and busbw; rates are None where they are withheld."""
+    timing, case = row.headline, row.case
+    if timing is None:
+        return None, None, None
+    if not _takes_mean(row):
+        return timing.summary.median_us, timing.algbw_gb_per_s, timing.busbw_gb_per_s
+    time_us = timing.summary.mean_us
+    if timing.algbw_gb_per_s is None:
+        return time_us, None, None
+    busbw = busbw_gb_per_s(COLLECTIVES[case.collective], case.size_bytes, time_us, num_ranks=case.num_ranks)
+    return time_us, algbw_gb_per_s(case.size_bytes, time_us), busbw
 
 
 def _number(value: float | None, width: int) -> str:

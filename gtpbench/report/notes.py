@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from gtpbench.record.model import Record
+from gtpbench.report.details import PathProof
 from gtpbench.report.model import Footnote, Note, Row, Timing
-from gtpbench.report.words import percent
+from gtpbench.report.paths import clocks_differ
+from gtpbench.report.words import PROOF_TEXT, path_text, percent
 from gtpbench.units import format_size
 
 _MIB = 2**20
@@ -22,6 +24,8 @@ _FOOTNOTES = {
     "partial_launches": "not every launch was ok; times come from those that were",
     "test_fault": "a fault was injected for a test; this is no measurement",
     "invalid_step": "the step dropped rows",
+    "shared_gpu": "other processes were on the rank's GPU: its times say nothing about a GPU of its own",
+    "clocks_differ": "the clocks' proofs differ; the path shown is the headline's, the verdict the worst",
     "few_iterations": f"fewer than {MIN_SAMPLES} samples: p10 and p90 are rough",
     "severe_outliers": f"more than {percent(SEVERE_SHARE)} of the samples are severe outliers (3 IQR); all are kept",
     "overhead": f"more than {percent(MAX_OVERHEAD)} of the blocks' time was not the operation (alignment, stamping)",
@@ -32,10 +36,22 @@ _FOOTNOTES = {
 """Code -> text, in the order of printing."""
 
 
-def row_notes(records: Sequence[Record], timings: Sequence[Timing]) -> tuple[Note, ...]:
+def row_notes(records: Sequence[Record], timings: Sequence[Timing], proofs: Sequence[PathProof]) -> tuple[Note, ...]:
     """The notes of one cell, in the order of the footnotes."""
     found = {**_record_notes(records), **(_timing_notes(records[0].case.size_bytes, timings) if timings else {})}
-    return tuple(Note(code=code, text=found[code]) for code in _FOOTNOTES if code in found)
+    if clocks_differ(proofs):
+        found["clocks_differ"] = "; ".join(
+            f"{proof.clock} {path_text(proof)} {PROOF_TEXT[proof.verdict]}" for proof in proofs
+        )
+    notes = [Note(code=code, text=text) for code, text in found.items()]
+    notes += [_host_bound(timing) for timing in timings if (timing.issue_share or 0.0) > HOST_BOUND]
+    order = list(_FOOTNOTES)
+    return tuple(sorted(notes, key=lambda note: order.index(note.code)))
+
+
+def _host_bound(timing: Timing) -> Note:
+    share = percent(timing.issue_share or 0.0)
+    return Note(code="host_bound", text=f"{timing.clock} clock, {share}", clock=timing.clock)
 
 
 def footnotes(rows: Sequence[Row]) -> tuple[Footnote, ...]:
@@ -47,7 +63,8 @@ def footnotes(rows: Sequence[Row]) -> tuple[Footnote, ...]:
             continue
         row, note = having[0]
         example = f"{row.arm.name} {format_size(row.case.size_bytes)}: {note.text}"
-        count = "1 row" if len(having) == 1 else f"{len(having)} rows"
+        num_rows = len({id(row) for row, _ in having})
+        count = "1 row" if num_rows == 1 else f"{num_rows} rows"
         made.append(Footnote(mark=len(made) + 1, code=code, text=f"{meaning} ({count}; {example})"))
     return tuple(made)
 
@@ -64,21 +81,21 @@ def _record_notes(records: Sequence[Record]) -> dict[str, str]:
         found["test_fault"] = fault
     if any(record.valid_step is False for record in records):
         found["invalid_step"] = "its time enters no comparison"
+    others = max((state.other_processes or 0 for record in records for state in record.block_states), default=0)
+    if others and records[0].origin == "imported":
+        found["shared_gpu"] = f"{others} other{'s' if others > 1 else ''}"
     return found
 
 
 def _timing_notes(size_bytes: int, timings: Sequence[Timing]) -> dict[str, str]:
     summary, comparison = timings[0].summary, timings[0].comparison
     found: dict[str, str] = {}
-    if summary.num_samples < MIN_SAMPLES:
+    if summary.num_samples < MIN_SAMPLES and timings[0].aggregation is None:
         found["few_iterations"] = f"{summary.num_samples} samples"
     if summary.num_severe_outliers > SEVERE_SHARE * summary.num_samples:
         found["severe_outliers"] = f"{summary.num_severe_outliers} of {summary.num_samples}"
     if size_bytes >= _MIB and summary.overhead_fraction > MAX_OVERHEAD:
         found["overhead"] = f"{percent(summary.overhead_fraction)}"
-    for timing in timings:
-        if timing.issue_share is not None and timing.issue_share > HOST_BOUND:
-            found["host_bound"] = f"{timing.clock} clock, {percent(timing.issue_share)}"
     if comparison and comparison.order_effect_p <= ORDER_EFFECT_P:
         found["order_effect"] = f"p = {comparison.order_effect_p:.2g}"
     if comparison and not comparison.order_balanced:

@@ -10,6 +10,7 @@ from gtpbench.record import read_environments, read_records
 from gtpbench.record.lines import ENVIRONMENTS, RESULTS
 from gtpbench.report.as_csv import render_csv
 from gtpbench.report.as_json import render_json
+from gtpbench.report.figures import QUANTITIES
 from gtpbench.report.markdown import render_markdown
 from gtpbench.report.model import RunView
 from gtpbench.report.plots import render_png, render_svg
@@ -34,9 +35,9 @@ def read_view(directory: Path, *, warn: Callable[[str], None]) -> RunView:
 
 
 def write_reports(directory: Path, *, warn: Callable[[str], None]) -> RunView:
-    """Read a run folder and write report.md, report.json, results.csv, busbw.svg and busbw.png into it.
+    """Read a run folder and write report.md, report.json, results.csv and the figures (SVG and PNG) into it.
 
-    Each file is replaced as a whole. Without rates there are no figures, and old ones are removed.
+    Each file is replaced as a whole. A figure that has nothing to show, as busbw without rates, is removed.
 
     Raises:
         ResultsError: the folder has no results, or a file cannot be read or written.
@@ -46,8 +47,8 @@ def write_reports(directory: Path, *, warn: Callable[[str], None]) -> RunView:
         "report.md": render_markdown(view).encode(),
         "report.json": render_json(view).encode(),
         "results.csv": render_csv(view).encode(),
-        "busbw.svg": render_svg(view),
-        "busbw.png": render_png(view),
+        **{f"{quantity.name}.svg": render_svg(view, quantity) for quantity in QUANTITIES},
+        **{f"{quantity.name}.png": render_png(view, quantity) for quantity in QUANTITIES},
     }
     for name, content in files.items():
         _replace(directory / name, content)

@@ -1,33 +1,27 @@
 """From the records of one cell (case x arm x origin, one record a launch) to its row."""
 
+import math
 from collections.abc import Sequence
 from statistics import median
 
 from gtpbench.bandwidth import algbw_gb_per_s, busbw_gb_per_s
 from gtpbench.collectives import COLLECTIVES
-from gtpbench.record.model import Clock, Proof, ProofVerdict, Record, Samples, Status
+from gtpbench.record.model import Clock, Record, Samples, Verification
+from gtpbench.report.costs import cell_costs
+from gtpbench.report.details import Errors
 from gtpbench.report.model import Row, Timing
 from gtpbench.report.notes import row_notes
+from gtpbench.report.orders import PROOF_ORDER, STATUS_ORDER, clock_order
+from gtpbench.report.paths import headline_proofs, path_proofs, worst_verdict
 from gtpbench.report.ratios import compare_on, series_by_clock, why_no_ratio
 from gtpbench.stats.compare import Comparison
 from gtpbench.stats.summary import summarise
-
-PROOF_ORDER: tuple[ProofVerdict, ...] = ("proved", "by_construction", "not_eligible", "unproven", "fell_back")
-"""From best to worst."""
-_STATUS_ORDER: tuple[Status, ...] = ("ok", "skipped", "timeout", "error", "wrong_result")
-_CLOCK_ORDER: tuple[Clock, ...] = ("graph", "host", "stream", "isolated")
-"""The first clock that a cell was timed on is its headline."""
-
-
-def clock_order(clocks: set[Clock]) -> tuple[Clock, ...]:
-    """These clocks, the headline first."""
-    return tuple(clock for clock in _CLOCK_ORDER if clock in clocks)
 
 
 def build_row(records: Sequence[Record], baseline: Sequence[Record], *, baseline_arm: str, functional: bool) -> Row:
     """The row of one cell from its records by launch, not empty, and the baseline's of the same case and origin."""
     first, ok = records[0], [record for record in records if record.status == "ok"]
-    worst = max(records, key=lambda record: _STATUS_ORDER.index(record.status))
+    worst = max(records, key=lambda record: STATUS_ORDER.index(record.status))
     no_ratio = why_no_ratio(records, baseline, is_baseline=first.arm == baseline_arm, functional=functional)
     timings: list[Timing] = []
     for clock in clock_order({clock for record in ok for clock in series_by_clock(record)}):
@@ -35,9 +29,10 @@ def build_row(records: Sequence[Record], baseline: Sequence[Record], *, baseline
         if not timings and compared is not None and not isinstance(compared, Comparison):
             no_ratio = compared
         timings.append(_timing(clock, ok, comparison=compared if isinstance(compared, Comparison) else None))
-    proof = _worst_proof(records)
-    item = proof.items[0] if proof and proof.items else None
-    checks = [record.verification for record in records if record.verification]
+    verdict, proofs = worst_verdict(records), path_proofs(records)
+    shown = headline_proofs(proofs)
+    worst_shown = max(shown, key=lambda proof: PROOF_ORDER.index(proof.verdict), default=None)
+    checks = [check for record in records if (check := record.verification) and check.num_checked]
     return Row(
         case=first.case,
         arm=first.arm_spec,
@@ -47,16 +42,18 @@ def build_row(records: Sequence[Record], baseline: Sequence[Record], *, baseline
         num_launches=len(records),
         num_ok_launches=len(ok),
         timings=tuple(timings),
-        proof=proof.verdict if proof else None,
-        statement=item.statement if item else None,
-        path=_paths(records),
-        algorithm=item.algorithm if item else None,
-        protocol=item.protocol if item else None,
-        ctas=max((item.ctas for item in proof.items if item.ctas is not None), default=None) if proof else None,
+        proof=verdict,
+        statement=next((proof.statement for proof in proofs if proof.verdict == verdict), None),
+        path=" + ".join(dict.fromkeys(proof.path for proof in shown)) or None,
+        algorithm=worst_shown.algorithm if worst_shown else None,
+        protocol=worst_shown.protocol if worst_shown else None,
+        ctas=worst_shown.ctas if worst_shown else None,
+        proofs=proofs,
         num_wrong=sum(check.num_wrong for check in checks) if checks else None,
-        max_error=max((check.max_error for check in checks), default=None),
+        errors=_errors(checks),
+        costs=cell_costs(records),
         no_ratio=no_ratio,
-        notes=row_notes(records, timings),
+        notes=row_notes(records, timings, proofs),
     )
 
 
@@ -75,6 +72,7 @@ def _timing(clock: Clock, records: Sequence[Record], *, comparison: Comparison |
         clock=clock,
         k=tuple(sorted({samples.k for samples in launches})),
         alignment=launches[0].alignment,
+        aggregation=launches[0].aggregation,
         summary=summary,
         algbw_gb_per_s=None if busbw(summary.median_us) is None else algbw_gb_per_s(case.size_bytes, summary.median_us),
         busbw_gb_per_s=busbw(summary.median_us),
@@ -98,12 +96,14 @@ def _issue_share(launches: Sequence[Samples]) -> float | None:
     return median(shares) if shares else None
 
 
-def _worst_proof(records: Sequence[Record]) -> Proof | None:
-    proofs = [record.proof for record in records if record.proof]
-    return max(proofs, key=lambda proof: PROOF_ORDER.index(proof.verdict)) if proofs else None
-
-
-def _paths(records: Sequence[Record]) -> str | None:
-    """The path that ran; several where launches differ."""
-    paths = list(dict.fromkeys(record.proof.path for record in records if record.proof))
-    return " + ".join(paths) if paths else None
+def _errors(checks: Sequence[Verification]) -> Errors | None:
+    """The largest error of all launches, and the root of their mean square over all checked elements."""
+    known = [check for check in checks if not check.counts_only]
+    if not known:
+        return None
+    squares = sum(check.rms_error**2 * check.num_checked for check in known)
+    return Errors(
+        max_error=max(check.max_error for check in known),
+        rms_error=math.sqrt(squares / sum(check.num_checked for check in known)),
+        tolerance=max(check.tolerance for check in known),
+    )

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING
 
 from gtpbench.record.model import Clock
 from gtpbench.report.absent import absent_rows
+from gtpbench.report.clocks import k_cell, k_header, k_varies
 from gtpbench.report.model import Group, Row, RunView
+from gtpbench.report.proof_lines import doubts
 from gtpbench.report.trust import trust_lines
 from gtpbench.report.words import (
     MISSING,
     PROOF_TEXT,
     PROOF_TONE,
     Tone,
+    aggregation_text,
     group_title,
+    path_cell,
     plain_ascii,
     ratio_text,
     ratio_tone,
@@ -33,13 +37,22 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """How much fits: p10 to p90 on the first `ranges` clocks, the columns that may go last."""
+    """How much fits: p10 to p90 on the first `ranges` clocks, the columns that may go."""
 
     ranges: int
+    k: bool = True
+    algorithm: bool = True
     path: bool = True
 
 
-_LAYOUTS = (_Layout(ranges=9), _Layout(ranges=1), _Layout(ranges=0), _Layout(ranges=0, path=False))
+_LAYOUTS = (
+    _Layout(ranges=9),
+    _Layout(ranges=1),
+    _Layout(ranges=0),
+    _Layout(ranges=0, k=False),
+    _Layout(ranges=0, k=False, algorithm=False),
+    _Layout(ranges=0, k=False, path=False),
+)
 """From wide to narrow; the first that fits the console is used."""
 
 
@@ -94,6 +107,9 @@ def _print(view: RunView, console: "Console") -> None:
             layout, table = _fitting(view, group, shown, console, text)
             console.print(text(_caption(shown, ranges=layout.ranges > 0), "dim"))
             console.print(table)
+        lacking = doubts(group)
+        if lacking:
+            console.print(_grid([(PROOF_TEXT[doubt.verdict], doubt.text) for doubt in lacking], text))
     if view.footnotes:
         console.print()
     for footnote in view.footnotes:
@@ -117,7 +133,14 @@ def _grid(lines: Sequence[tuple[str, str]], text: _MakeText) -> "Table":
 
 def _caption(rows: Sequence[Row], *, ranges: bool) -> str:
     """What every row of a table shares."""
-    parts = ["time of one operation on the slowest rank: median" + (" (p10–p90)" if ranges else "")]
+    other = aggregation_text([timing for row in rows for timing in row.timings])
+    parts = [
+        f"time of one operation, {other}"
+        if other
+        else "time of one operation on the slowest rank: median" + (" (p10–p90)" if ranges else "")
+    ]
+    if any(proof.legacy for row in rows for proof in row.proofs):
+        parts.append("legacy: ring, NVLS or PAT")
     proofs = {row.proof for row in rows}
     if len(proofs) == 1 and (proof := rows[0].proof) is not None:
         parts.append(f"every row {PROOF_TEXT[proof]}")
@@ -160,22 +183,17 @@ def _columns(view: RunView, group: Group, rows: Sequence[Row], layout: _Layout, 
     """The columns that have something to say."""
 
     def arm(row: Row) -> str:
-        marks = view.marks(row)
-        return row.arm.name + (f" {_marks(marks, ascii_only)}" if marks else "")
+        return f"{row.arm.name} {_marks(view.row_marks(row), ascii_only)}".rstrip()
 
     columns = [_Column(header="size", cell=size_text), _Column(header="arm", cell=arm, right=False)]
+    if layout.k and k_varies(rows):
+        columns.append(_Column(header="\n".join(k_header(group).split(", ")), cell=partial(k_cell, group)))
     for number, clock in enumerate(group.clocks):
-        wide = number < layout.ranges
-        columns.append(
-            _Column(
-                header=f"{clock}\nus",
-                cell=partial(_time, clock, wide=wide),
-            )
-        )
+        columns.append(_clock_column(view, clock, rows, wide=number < layout.ranges, ascii_only=ascii_only))
     if any(row.headline and row.headline.busbw_gb_per_s is not None for row in rows):
         columns.append(_Column(header="busbw\nGB/s", cell=_busbw))
     if layout.path:
-        columns.append(_Column(header="path", cell=lambda row: row.path or MISSING, right=False))
+        columns.append(_Column(header="path", cell=partial(path_cell, full=layout.algorithm), right=False))
         if any(row.ctas is not None for row in rows):
             columns.append(_Column(header="CTAs", cell=lambda row: MISSING if row.ctas is None else str(row.ctas)))
     if group.shows_ratios:
@@ -200,17 +218,33 @@ def _busbw(row: Row) -> str:
     return MISSING if rate is None else format_rate(rate)
 
 
+def _clock_column(view: RunView, clock: Clock, rows: Sequence[Row], *, wide: bool, ascii_only: bool) -> _Column:
+    """Medians, with their range where the layout is wide; footnote marks stand behind numbers that stay aligned."""
+    marks = {id(row): _marks(view.clock_marks(row, clock), ascii_only) for row in rows}
+    if not any(marks.values()):
+        return _Column(header=f"{clock}\nus", cell=partial(_time, clock, wide=wide))
+    tail = 1 + max(map(len, marks.values()))
+    width = max(len(clock) - tail, *(len(_time(clock, row, wide=wide)) for row in rows))
+    return _Column(
+        header=f"{clock:>{width + tail}}\n{'us':>{width}}",
+        cell=lambda row: f"{_time(clock, row, wide=wide):>{width}} {marks[id(row)]}",
+        right=False,
+    )
+
+
 def _time(clock: Clock, row: Row, *, wide: bool) -> str:
     timing = row.timing(clock)
     if timing is None:
         return MISSING
     summary = timing.summary
-    if not wide:
+    if not wide or summary.num_samples == 1:
         return format_rate(summary.median_us)
     return f"{format_rate(summary.median_us)} ({format_rate(summary.p10_us)}–{format_rate(summary.p90_us)})"
 
 
 def _marks(marks: Sequence[int], ascii_only: bool) -> str:
+    if not marks:
+        return ""
     if ascii_only:
         return "[" + ",".join(map(str, marks)) + "]"
     return " ".join(str(mark).translate(_SUPERSCRIPTS) for mark in marks)

@@ -1,5 +1,6 @@
 """The trust box: what was asked, where it ran, how much was sampled, what is proved, what the ratios rest on."""
 
+from gtpbench.report.clocks import clocks_text
 from gtpbench.report.model import RunView
 from gtpbench.report.ratios import ABSOLUTE_FLOOR_US, LARGE_MARGIN, SMALL_MARGIN
 from gtpbench.report.verdict import proof_text
@@ -12,6 +13,7 @@ def trust_lines(view: RunView) -> list[tuple[str, str]]:
         ("asked", view.command or "not recorded"),
         ("where", _where(view)),
         ("sampled", _sampled(view)),
+        *([("clocks", clocks)] if (clocks := clocks_text(view)) else []),
         ("proof", proof_text(view)),
         ("ratios", _ratios(view)),
         *([("detects", detects)] if (detects := _detects(view)) else []),
@@ -31,13 +33,14 @@ def _sampled(view: RunView) -> str:
     if not view.num_launches:
         return "nothing was timed"
     low, high = view.num_blocks
-    blocks = f"{low}" if low == high else f"{low} to {high}"
+    blocks = ("1 block" if high == 1 else f"{low} blocks") if low == high else f"{low} to {high} blocks"
     launches = f"{view.num_launches} launch" + ("" if view.num_launches == 1 else "es")
     if view.num_launches != view.num_all_launches:
         launches = f"{view.num_launches} of {view.num_all_launches} launches"
     samples = [row.headline.summary.num_samples for row in view.rows if row.headline]
     few, many = min(samples), max(samples)
-    return f"{launches} × {blocks} blocks · {few if few == many else f'{few} to {many}'} samples a row"
+    counted = ("1 sample" if many == 1 else f"{few} samples") if few == many else f"{few} to {many} samples"
+    return f"{launches} × {blocks} · {counted} a row"
 
 
 def _ratios(view: RunView) -> str:

@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from gtpbench.collectives import COLLECTIVES
+from gtpbench.record.model import ProofVerdict
 from gtpbench.report.model import Group, Row, RunView
+from gtpbench.report.orders import PROOF_ORDER, WITH_PROOF
 from gtpbench.report.words import sizes_text
 from gtpbench.stats.compare import Outcome
 from gtpbench.stats.crossover import faster_from
@@ -12,6 +14,8 @@ from gtpbench.units import format_size
 
 _MAX_PARTS = 4
 """Sentences about one arm in one group; with more, cells are counted instead."""
+_MAX_NAMED = 2
+"""Tables named in the proof sentence; more are counted."""
 _OUTCOMES: tuple[Outcome, ...] = ("faster", "slower", "same", "undecided")
 _PREFIXES = {"cpu": "CPU demonstration: ", "modelled": "modelled: ", "imported": "imported: "}
 
@@ -23,22 +27,41 @@ def verdict_text(view: RunView) -> str:
 
 def proof_text(view: RunView) -> str:
     """Which arms lack a proof of their path: `every arm proved`, `without proof: symm (fell back at 64KiB)`."""
-    ran = [row for row in view.rows if row.proof is not None]
-    if not ran:
+    verdicts = {row.proof for row in view.rows if row.proof is not None}
+    if not verdicts:
         return "no arm ran, nothing to prove"
-    verdicts = {row.proof for row in ran}
-    parts: list[str] = []
-    for verdict in ("fell_back", "unproven", "not_eligible"):
-        having = [row for row in ran if row.proof == verdict]
-        for arm in dict.fromkeys(row.arm.name for row in having):
-            of = sorted({row.case.size_bytes for row in ran if row.arm.name == arm})
-            sizes = sorted({row.case.size_bytes for row in having if row.arm.name == arm})
-            parts.append(f"{arm} ({verdict.replace('_', ' ')} at {sizes_text(sizes, of=of)})")
+    parts = [
+        text
+        for verdict in reversed(PROOF_ORDER)
+        if verdict not in WITH_PROOF
+        for arm in view.arms
+        for text in _lacking(view, verdict, arm)
+    ]
     if parts:
         return "without proof: " + ", ".join(parts)
     if verdicts == {"by_construction"}:
         return "every arm by construction"
     return "every arm proved" if verdicts == {"proved"} else "every arm proved or by construction"
+
+
+def _lacking(view: RunView, verdict: ProofVerdict, arm: str) -> list[str]:
+    """At which sizes; the tables are named unless all where the arm ran say the same, or counted if they are many."""
+    ran: list[Group] = []
+    groups: dict[str, list[Group]] = {}
+    for group in view.groups:
+        of = {row.case.size_bytes: row.proof for row in group.rows if row.arm.name == arm and row.proof is not None}
+        sizes = [size for size, proof in of.items() if proof == verdict]
+        ran += [group] if of else []
+        if sizes:
+            groups.setdefault(sizes_text(sizes, of=sorted(of)), []).append(group)
+    told: list[str] = []
+    for at, having in groups.items():
+        names = ", ".join(_short(group, view).strip() for group in having)
+        named = having != ran and len(having) <= _MAX_NAMED and names.strip(", ")
+        where = f"{names} " if named else ""
+        number = "" if having == ran or named else f" in {len(having)} of {len(ran)} tables"
+        told.append(f"{where}{arm} ({verdict.replace('_', ' ')} at {at}{number})")
+    return told
 
 
 def _failures(rows: Sequence[Row]) -> list[str]:
@@ -52,7 +75,7 @@ def _failures(rows: Sequence[Row]) -> list[str]:
 
 
 def _outcomes(view: RunView) -> str:
-    if view.functional or set(view.origins) == {"shared_gpu"}:
+    if view.only_functional:
         return "functional only"
     parts = [
         (group, text)

@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gtpbench.record import Environment, Origin, Record
+from gtpbench.report.costs import arm_costs
 from gtpbench.report.machine import command_text, environment_rows
 from gtpbench.report.model import Footnote, Group, Note, Row, RunView, Timing
 from gtpbench.report.notes import footnotes
-from gtpbench.report.rows import PROOF_ORDER, build_row, clock_order
+from gtpbench.report.orders import PROOF_ORDER, clock_order
+from gtpbench.report.rows import build_row
 from gtpbench.scenario.schema import Scenario
 from gtpbench.stats.compare import Comparison
 from gtpbench.stats.family import decide_family
@@ -42,7 +44,7 @@ def build_view(
     blocks = [len(samples.time_us[0]) for record in ok for samples in record.samples.values()]
     run_ids = dict.fromkeys(record.execution.run_id for record in records if record.execution)
     return RunView(
-        name=scenario.name if scenario else next(iter(run_ids), "run"),
+        name=scenario.name if scenario else next(iter(run_ids), _unnamed(records)),
         command=command,
         origins=tuple(sorted({record.origin for record in records})),
         arms=arms,
@@ -54,6 +56,7 @@ def build_view(
         proofs=tuple((v, n) for v in PROOF_ORDER if (n := sum(row.proof == v for row in rows))),
         groups=groups,
         footnotes=footnotes(rows),
+        costs=arm_costs(records, arms=arms),
         environment=environment_rows(used),
         tool_versions=tuple(sorted({record.tool_version for record in records})),
         commits=tuple(dict.fromkeys(environment.commit for environment in used if environment.commit)),
@@ -61,20 +64,28 @@ def build_view(
     )
 
 
+def _unnamed(records: Sequence[Record]) -> str:
+    return "imported" if all(record.origin == "imported" for record in records) else "run"
+
+
 def _arms(records: Sequence[Record], scenario: Scenario | None) -> tuple[str, ...]:
     """The arms, the baseline first.
 
-    Without a scenario the baseline is an arm of worker set 0, which planning makes of the first arm; where that set
-    never ran it is the first arm that did not. The others follow as they appear.
+    The baseline is the first arm; nccl-tests' arms are never that of others, so the first of the main family goes
+    before them. Without a scenario the first is an arm of worker set 0, which planning makes of the first arm; where
+    that set never ran it is the first arm that did not. The others follow as they appear.
     """
-    seen = list(dict.fromkeys(record.arm for record in records))
+    families = {record.arm: record.arm_spec.family for record in records}
+    seen = list(families)
     if scenario:
-        return tuple([arm for arm in scenario.arms if arm in seen] + [arm for arm in seen if arm not in scenario.arms])
-    sets = {record.arm: record.execution.set_id for record in records if record.execution}
-    first = next((arm for arm in seen if sets.get(arm) == 0), None)
-    if first is None:
-        first = next((arm for arm in seen if arm not in sets), seen[0])
-    return (first, *(arm for arm in seen if arm != first))
+        named = [arm for arm in scenario.arms if arm in seen]
+    else:
+        sets = {record.arm: record.execution.set_id for record in records if record.execution}
+        first = [arm for arm in seen if sets.get(arm) == 0] + [arm for arm in seen if arm not in sets]
+        named = first[:1]
+    ordered = [*named, *(arm for arm in seen if arm not in named)]
+    baseline = next((arm for arm in ordered if families[arm] == "main"), ordered[0])
+    return (baseline, *(arm for arm in ordered if arm != baseline))
 
 
 def _cells(records: Sequence[Record]) -> _Cells:

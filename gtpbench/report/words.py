@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from gtpbench.record.model import Origin, ProofVerdict
-from gtpbench.report.model import Group, Row
+from gtpbench.report.details import PathProof
+from gtpbench.report.model import Group, Row, Timing
+from gtpbench.report.paths import headline_proofs
 from gtpbench.stats.compare import Comparison
 from gtpbench.units import format_rate, format_size
 
@@ -73,6 +75,37 @@ def size_text(row: Row) -> str:
     if row.case.requested_bytes == row.case.size_bytes:
         return used
     return f"{format_size(row.case.requested_bytes)} → {used}"
+
+
+LEGACY_TEXT = "legacy (ring, NVLS or PAT)"
+"""A kernel name does not tell them apart."""
+
+
+def path_text(proof: PathProof) -> str:
+    """Path, algorithm and protocol: `symm_lsa ST`, `ring SIMPLE`, `copy_engine`, `legacy (ring, NVLS or PAT)`."""
+    if proof.legacy:
+        return LEGACY_TEXT
+    algorithm = proof.algorithm if proof.algorithm and proof.algorithm.lower() != proof.path else None
+    return " ".join(filter(None, (proof.path, algorithm, proof.protocol)))
+
+
+def path_cell(row: Row, *, full: bool = True) -> str:
+    """The headline clock's path for a table cell, `legacy` in short; several where launches differ."""
+    cells = [
+        "legacy" if proof.legacy else path_text(proof) if full else proof.path for proof in headline_proofs(row.proofs)
+    ]
+    return " + ".join(dict.fromkeys(cells)) or MISSING
+
+
+def aggregation_text(timings: Sequence[Timing]) -> str | None:
+    """What another tool made of ranks and iterations, by clock; None where all times are gtpbench's own kind."""
+    by_clock: dict[str, dict[str, None]] = {}
+    for timing in timings:
+        by_clock.setdefault(timing.clock, {})[timing.aggregation or "median of the slowest rank's iterations"] = None
+    if all(timing.aggregation is None for timing in timings):
+        return None
+    told = {clock: " or ".join(texts) for clock, texts in by_clock.items()}
+    return "; ".join(f"{clock}: {text}" for clock, text in told.items()) if len(told) > 1 else "".join(told.values())
 
 
 def sizes_text(sizes: Sequence[int], *, of: Sequence[int]) -> str:

@@ -35,6 +35,8 @@ class Summary:
     """Median over iterations of the minimum over ranks."""
     spread: float | None
     """Median over iterations of maximum / minimum over ranks; None where that minimum is 0."""
+    mean_us: float
+    """Mean over iterations and ranks, as nccl-tests reduces by default: for cross-checks, never the headline."""
     num_samples: int
     """Iterations of all blocks and launches, each with all its ranks."""
     num_blocks: int
@@ -88,6 +90,7 @@ def summarise(launches: "Sequence[Samples]") -> Summary:
     _require_one_clock(launches)
     maxima: list[NDArray[np.float64]] = []
     minima: list[NDArray[np.float64]] = []
+    means: list[NDArray[np.float64]] = []
     num_mild = num_severe = num_blocks = 0
     inside_us = wall_us = 0.0
     for number, samples in enumerate(launches):
@@ -96,6 +99,7 @@ def summarise(launches: "Sequence[Samples]") -> Summary:
         high = np.concatenate([block.max(axis=0) for block in blocks])
         maxima.append(high)
         minima.append(np.concatenate([block.min(axis=0) for block in blocks]))
+        means.append(np.concatenate([block.mean(axis=0) for block in blocks]))
         mild, severe = tukey_outliers(high)
         num_mild, num_severe, num_blocks = num_mild + mild, num_severe + severe, num_blocks + len(blocks)
         inside_us += float(high.sum()) * samples.k
@@ -110,6 +114,7 @@ def summarise(launches: "Sequence[Samples]") -> Summary:
         p99_us=p99_us if high.size >= MIN_SAMPLES_FOR_P99 else None,
         rank_min_median_us=float(np.median(low)),
         spread=float(np.median(high / low)) if low.min() > 0 else None,
+        mean_us=float(np.concatenate(means).mean()),
         num_samples=high.size,
         num_blocks=num_blocks,
         num_launches=len(launches),

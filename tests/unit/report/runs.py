@@ -1,49 +1,22 @@
 """Whole runs made by hand, one for each kind of report."""
 
-import dataclasses
 import functools
-import random
-from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from gtpbench.record import Environment, Record, Samples
+from gtpbench.record import Record, Samples
 from gtpbench.record.model import ProofVerdict
-from gtpbench.report.view import RunView, build_view
-from gtpbench.scenario.load import build_scenario
-from gtpbench.scenario.schema import Scenario
+from gtpbench.report.view import RunView
 from tests.unit.report.factory import KIB, MIB, make_case, make_environment, make_record, make_samples
+from tests.unit.report.h200 import cross_check_run, h200_run
+from tests.unit.report.run import Run, jittered, make_scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["RUNS", "Run", "make_scenario", "view_of"]
 
 _SYMM_CE_VERDICT: ProofVerdict = "fell_back"
 GPU_COMMAND = ("gtpbench", "run", "scenarios/collectives/sweep.toml", "--launches", "6")
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """Records, environments and scenario of one run folder."""
-
-    records: list[Record]
-    environments: dict[str, Environment]
-    scenario: Scenario
-
-    def view(self) -> RunView:
-        """The run's view."""
-        return build_view(self.records, self.environments, scenario=self.scenario)
-
-
-def make_scenario(name: str, arms: Sequence[str], **fields: object) -> Scenario:
-    """A resolved scenario; only its name, arms and `functional` matter to reports."""
-    workload = {"collectives": ["all_gather"], "sizes": [64 * KIB]}
-    return build_scenario({"name": name, "workload": workload, "arms": list(arms), **fields}, origin="test")
-
-
-def jittered(
-    base_us: float, *, seed: int, spread: float = 0.02, num_blocks: int = 10, iters: int = 20
-) -> list[list[float]]:
-    """[block][iteration] around `base_us`, the same for the same seed, to a tenth of a microsecond."""
-    generator = random.Random(seed)
-    return [
-        [round(base_us * (1 + spread * (2 * generator.random() - 1)), 1) for _ in range(iters)]
-        for _ in range(num_blocks)
-    ]
 
 
 def cpu_run() -> Run:
@@ -125,7 +98,13 @@ def shared_gpu_run() -> Run:
     return Run(records=records, environments={"e0": environment}, scenario=make_scenario("shared", ("none", "symm")))
 
 
-RUNS = {"cpu": cpu_run, "gpu": gpu_run, "shared_gpu": shared_gpu_run}
+RUNS = {
+    "cpu": cpu_run,
+    "gpu": gpu_run,
+    "shared_gpu": shared_gpu_run,
+    "h200": h200_run,
+    "cross_check": cross_check_run,
+}
 
 
 @functools.cache

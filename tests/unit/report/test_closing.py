@@ -75,6 +75,28 @@ def test_failures_and_missing_proofs_are_named() -> None:
     assert "\n" not in line
 
 
+def test_a_missing_proof_names_its_table() -> None:
+    """Where the arm is proved in the other ones; the sizes are those of that table."""
+    line = closing_line(view_of("h200"), exit_code=12, directory=OUT)
+    assert line.startswith("functional only · without proof: all-gather bf16 symm:ce (unproven at 64KiB), ")
+    assert "reduce-scatter bf16 symm:ce (not eligible at every size)" in line
+
+
+def test_many_missing_proofs_are_counted() -> None:
+    """Three of four tables are not named one by one; all four need no word."""
+    dtypes = ("bf16", "fp16", "fp32", "uint8")
+
+    def line(fallen: tuple[str, ...]) -> str:
+        records = [
+            make_record("symm", case=make_case(dtype=dtype), verdict="fell_back" if dtype in fallen else "proved")
+            for dtype in dtypes
+        ]
+        return closing_line(_view(records), exit_code=12, directory=OUT)
+
+    assert "without proof: symm (fell back at 16MiB in 3 of 4 tables)" in line(dtypes[:3])
+    assert "without proof: symm (fell back at 16MiB) ·" in line(dtypes)
+
+
 def test_wrong_data_is_counted_apart() -> None:
     """Wrong data is more than a failure."""
     record = make_record("none", status="wrong_result", reason=("wrong_data", "3 wrong"), num_wrong=3)

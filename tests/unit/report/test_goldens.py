@@ -12,12 +12,13 @@ import pytest
 
 from gtpbench.report.as_csv import render_csv
 from gtpbench.report.as_json import render_json
+from gtpbench.report.figures import BUSBW, TIME, Quantity
 from gtpbench.report.markdown import render_markdown
 from gtpbench.report.model import RunView
 from gtpbench.report.nccl_tests import render_nccl_tests
 from gtpbench.report.plots import render_svg
 from gtpbench.report.terminal import render_text
-from tests.unit.report.runs import RUNS, view_of
+from tests.unit.report.runs import view_of
 
 GOLDENS = Path(__file__).parents[2] / "data" / "report"
 UPDATE = "GTPBENCH_UPDATE_GOLDENS"
@@ -42,17 +43,24 @@ def _check(name: str, content: bytes) -> None:
     assert content == path.read_bytes(), f"{name} differs; {UPDATE}=1 writes it again"
 
 
-@pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    ("run", "name"),
+    [
+        *((run, name) for run in ("cpu", "gpu", "shared_gpu") for name in FORMATS),
+        *(("h200", name) for name in FORMATS if name != "report.json"),
+        ("cross_check", "nccl-tests.txt"),
+        ("cross_check", "report.md"),
+    ],
+)
 def test_text_formats(run: str, name: str) -> None:
     """What is printed and written today is what was read and found right."""
     _check(f"{run}.{name}", FORMATS[name](view_of(run)).encode())
 
 
 @pytest.mark.skipif(not mpl.__version__.startswith(SVG_MADE_WITH), reason=f"made with matplotlib {SVG_MADE_WITH}")
-@pytest.mark.parametrize("run", ["cpu", "gpu"])
-def test_svg(run: str) -> None:
-    """The figure too, with the matplotlib that made it."""
-    content = render_svg(view_of(run))
+@pytest.mark.parametrize(("run", "quantity"), [("cpu", BUSBW), ("gpu", BUSBW), ("h200", TIME)])
+def test_svg(run: str, quantity: Quantity) -> None:
+    """The figures too, with the matplotlib that made them."""
+    content = render_svg(view_of(run), quantity)
     assert content is not None
-    _check(f"{run}.busbw.svg", content)
+    _check(f"{run}.{quantity.name}.svg", content)

@@ -18,6 +18,7 @@ from gtpbench.report.nccl_tests import _HEADER, _number, render_nccl_tests
 from gtpbench.report.terminal import render_text
 from gtpbench.report.view import build_view
 from tests.unit.report.factory import MIB, make_case, make_record, make_samples
+from tests.unit.report.h200 import cross_check_run
 from tests.unit.report.runs import RUNS, make_scenario, view_of
 
 TABLE = Path(__file__).parents[2] / "data" / "report" / "nccl-tests-2.19.6.txt"
@@ -58,6 +59,49 @@ def test_merged_launches_show_every_k() -> None:
     assert '"k": [' in render_json(view)
 
 
+def test_csv_has_a_clock_s_own_columns_errors_and_costs() -> None:
+    """Both clocks' proofs, the stream's spread, what the kernels were, errors, and costs of the slowest rank."""
+    lines = list(csv.DictReader(io.StringIO(render_csv(view_of("h200")))))
+    first, scatter = lines[3], lines[-1]
+    assert (first["arm"], first["proof"], first["graph_proof"], first["stream_proof"]) == (
+        "symm:ce", "unproven", "proved", "unproven",
+    )  # fmt: skip
+    assert (first["k"], first["stream_k"], first["kernel"]) == ("256", "8", "memcpy + batch_mem_op")
+    assert float(first["stream_issue_share"]) == pytest.approx(0.97, rel=0.01)
+    assert (lines[0]["path"], lines[0]["path_text"], lines[0]["graph_ctas"]) == ("unknown", "legacy", "64")
+    assert (scatter["arm"], scatter["dtype"]) == ("symm", "fp16")
+    assert (scatter["rms_error"], scatter["tolerance"]) == ("0.0001225", "0.000975")
+    assert (scatter["communicator_us"], scatter["first_registration_us"]) == ("224900", "")
+    assert (scatter["registration_us"], scatter["num_registrations"], scatter["capture_us"]) == ("1280", "2", "3850")
+    assert (scatter["send_window_bytes"], scatter["recv_window_bytes"]) == (str(32 * MIB), str(16 * MIB))
+    assert (scatter["symmetric_va_bytes"], scatter["l2_resident"]) == (str(144 * 2**30), "True")
+
+
+def test_json_has_evidence_errors_and_costs() -> None:
+    """Every clock's proof with what ranks saw, and costs by row and by arm."""
+    document = json.loads(render_json(view_of("h200")))
+    row = document["groups"][0]["rows"][1]
+    graph, stream = row["proofs"]
+    assert (graph["clock"], stream["clock"], graph["path_text"]) == ("graph", "stream", "symm_lsa LL")
+    assert graph["seen"] == [
+        {
+            "source": "graph_nodes",
+            "ranks": [0, 1],
+            "calls": 256,
+            "kernels": [{"name": "ncclSymkDevKernel_AllGather_LL", "kind": "kernel", "ctas": 9, "count": 256}],
+            "error": None,
+        }
+    ]
+    assert row["costs"]["window_bytes"] == {"send": 2 * MIB, "recv": 2 * MIB}
+    assert row["costs"]["first_registration"] == {
+        "median_us": 20500.0, "low_us": 20500.0, "high_us": 20500.0, "num_values": 1,
+    }  # fmt: skip
+    assert [costs["arm"] for costs in document["costs"]] == ["none", "symm", "symm:recv", "symm:ce"]
+    reduced = document["groups"][1]["rows"][0]
+    assert (reduced["max_error"], reduced["rms_error"], reduced["tolerance"]) == (0.00389, 0.00098, 0.0078)
+    assert {note["clock"] for note in row["notes"]} == {"stream"}
+
+
 def test_json_is_a_contract() -> None:
     """A version, every row, every reason, and no value that strict JSON lacks."""
     document = json.loads(render_json(view_of("cpu")))
@@ -84,6 +128,32 @@ def test_shared_gpu_has_no_ratio_and_no_rate(render: Callable[[RunView], str]) -
     assert not re.search(r"\b(0\.5|2\.00?|faster|slower)\b", text)
     # 64 KiB / 30 us = 2.18 GB/s and half of it, 64 KiB / 15 us = 4.37 GB/s and half of it.
     assert not re.search(r"\b(2\.18|1\.09|4\.37)", text)
+
+
+@pytest.mark.parametrize("name", ["h200", "cross_check"])
+def test_shared_gpu_is_never_judged(name: str) -> None:
+    """Both clocks, all sections: no rate, no ratio, no word of which is better."""
+    view = view_of(name)
+    for row in view.rows:
+        assert row.comparison is None
+        assert all(timing.algbw_gb_per_s is timing.busbw_gb_per_s is None for timing in row.timings)
+    for text in (render_text(view), render_markdown(view)):
+        assert not re.search(r"busbw|algbw|GB/s|faster|slower|better|against|baseline|▲|▼", text)
+    lines = list(csv.DictReader(io.StringIO(render_csv(view))))
+    withheld = ("algbw_gb_per_s", "busbw_gb_per_s", "time_ratio", "outcome", "baseline")
+    assert all(not line[column] for line in lines for column in withheld)
+    rows = [line for line in render_nccl_tests(view).splitlines() if re.match(r"\s+\d", line)]
+    assert rows and all(line.split()[6:8] == ["N/A", "N/A"] for line in rows)
+    document = json.loads(render_json(view))
+    timings = [timing for group in document["groups"] for row in group["rows"] for timing in row["timings"]]
+    assert all(timing["busbw_gb_per_s"] is timing["comparison"] is None for timing in timings)
+
+
+def test_shared_gpu_with_a_failed_launch_has_no_ratio_column() -> None:
+    """The reason of a failed row is said above the table; a column of ratios has nothing to say."""
+    failed = make_record("symm", origin="shared_gpu", launch=1, status="error", reason=("died", "rank 1 died"))
+    view = build_view([make_record(arm, origin="shared_gpu") for arm in ("none", "symm")] + [failed], {})
+    assert "against" not in render_text(view) + render_markdown(view)
 
 
 @pytest.mark.parametrize("render", [render_json, render_text, render_markdown])
@@ -120,6 +190,28 @@ def test_nccl_tests_rows_are_verbatim() -> None:
         # The log's rates come from unrounded times: the last digit may differ.
         assert [float(x) for x in line.split()[5:]] == pytest.approx([float(x) for x in expected.split()[5:]], rel=2e-3)
         assert line[:56] == expected[:56]
+
+
+def test_nccl_tests_arms_are_read_as_nccl_tests_reads_them() -> None:
+    """Ranks 0.2 us below and above the mean: nccl-tests' arms give the mean, ours the slowest rank; the header says so.
+
+    64 KiB in 6.26 us is 10.47 GB/s, half of it busbw.
+    """
+    blocks = render_nccl_tests(cross_check_run("measured").view()).split("\n\n")
+    ours, plain = blocks[0].splitlines(), blocks[1].splitlines()
+    assert ours[3] == "# time: graph clock, k=200, median over iterations of the slowest rank"
+    assert plain[3] == "# time: graph clock, k=200, mean over ranks and iterations, as nccl-tests' -a 1"
+    assert ours[8].split()[5] == "6.14"
+    assert plain[8].split()[5:] == ["6.26", "10.47", "5.23", "0", "5.98", "10.96", "5.48", "0"]
+
+
+def test_nccl_tests_shows_both_placements_of_a_shared_gpu() -> None:
+    """Times side by side, as a comparison with nccl-tests' own file needs; rates are N/A."""
+    block = render_nccl_tests(view_of("cross_check")).split("\n\n")[2]
+    assert "ranks share a GPU" in block
+    line = next(line for line in block.splitlines() if line.lstrip().startswith("4194304"))
+    assert line.split()[5:] == ["17.37", "N/A", "N/A", "0", "13.80", "N/A", "N/A", "0"]
+    assert block.rstrip().endswith("# Avg bus bandwidth    : N/A")
 
 
 def test_nccl_tests_not_run() -> None:

@@ -4,10 +4,11 @@ from itertools import pairwise
 
 import pytest
 
-from gtpbench.report.markdown import escape, fenced, render_markdown
+from gtpbench.report.markdown import render_markdown
+from gtpbench.report.markup import escape, fenced
 from gtpbench.report.view import build_view
 from tests.unit.report.factory import make_environment, make_record
-from tests.unit.report.runs import RUNS, view_of
+from tests.unit.report.runs import RUNS, make_scenario, view_of
 
 NASTY = "a|b `c` <script>x</script> [t](http://e) *bold*\n| new row |"
 
@@ -68,9 +69,25 @@ def test_links_and_reproduction() -> None:
         assert part in text
 
 
+@pytest.mark.parametrize(
+    ("arms", "origin", "title"),
+    [
+        (("none", "symm"), "measured", "# test: all-gather, symm against none"),
+        (("none",), "measured", "# test: all-gather, none"),
+        (("none", "symm"), "shared_gpu", "# test: all-gather, none, symm"),
+        (("nccltests:0", "none", "symm"), "measured", "# test: all-gather, symm against none; nccltests:0"),
+    ],
+)
+def test_the_title_names_only_what_is_compared(arms: tuple[str, ...], origin: str, title: str) -> None:
+    """Arms of another family and arms of a shared GPU are against nothing."""
+    records = [make_record(arm, origin=origin, arms=arms) for arm in arms]
+    assert render_markdown(build_view(records, {}, scenario=make_scenario("test", arms))).splitlines()[0] == title
+
+
 def test_no_plot_without_rates() -> None:
-    """A run on a shared GPU has no bandwidth to plot."""
-    assert "busbw.svg" not in render_markdown(view_of("shared_gpu"))
+    """A run on a shared GPU has no bandwidth to plot, only times."""
+    text = render_markdown(view_of("shared_gpu"))
+    assert "busbw" not in text and "(time.svg)" in text
 
 
 def test_only_allow_listed_environment() -> None:

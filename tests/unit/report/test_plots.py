@@ -1,14 +1,15 @@
-"""busbw.svg and busbw.png."""
+"""The figures: bandwidth and time over size."""
 
 from gtpbench.arms import ARMS
+from gtpbench.report.figures import BUSBW, TIME, Quantity
 from gtpbench.report.plots import render_png, render_svg, style_of
 from gtpbench.report.view import build_view
 from tests.unit.report.factory import make_case, make_record
 from tests.unit.report.runs import view_of
 
 
-def _svg(name: str) -> str:
-    content = render_svg(view_of(name))
+def _svg(name: str, quantity: Quantity = BUSBW) -> str:
+    content = render_svg(view_of(name), quantity)
     assert content is not None
     return content.decode()
 
@@ -42,29 +43,46 @@ def test_one_panel_a_group() -> None:
 def test_panels_of_several_origins_are_labelled() -> None:
     """Each panel names its own origin."""
     records = [make_record("none"), make_record("none", origin="modelled")]
-    content = render_svg(build_view(records, {}))
+    content = render_svg(build_view(records, {}), BUSBW)
     assert content is not None
     assert b"MODELLED" in content and b"CPU ranks, a demonstration" in content
 
 
 def test_png() -> None:
     """A PNG, and free of the library's name and date."""
-    content = render_png(view_of("cpu"))
+    content = render_png(view_of("cpu"), BUSBW)
     assert content is not None and content.startswith(b"\x89PNG")
     assert b"Software" not in content
 
 
 def test_nothing_to_plot() -> None:
-    """Ranks that share a GPU have no bandwidth."""
-    assert render_svg(view_of("shared_gpu")) is None
-    assert render_png(view_of("shared_gpu")) is None
+    """Ranks that share a GPU have no bandwidth, and a run without timings no figure at all."""
+    assert render_svg(view_of("shared_gpu"), BUSBW) is None
+    assert render_png(view_of("shared_gpu"), BUSBW) is None
+    skipped = build_view([make_record("none", status="skipped", reason=("no_gpu", "needs a GPU"))], {})
+    assert render_svg(skipped, TIME) is render_svg(skipped, BUSBW) is None
+
+
+def test_shared_gpu_has_times_and_no_judgement() -> None:
+    """Time over size, the origin in the title, and no word of what is better."""
+    svg = _svg("h200", TIME)
+    assert "times say nothing about separate GPUs" in svg
+    assert "time of one operation, us" in svg and "graph clock" in svg
+    assert "better" not in svg and "GB/s" not in svg
+
+
+def test_times_are_on_a_logarithmic_axis() -> None:
+    """Plain numbers at 1, 2 and 5 of each decade, and the direction."""
+    svg = _svg("gpu", TIME)
+    assert all(f">{number}<" in svg for number in (10, 20, 50, 100, 200, 500, 1000))
+    assert "lower is better" in svg
 
 
 def test_a_last_line_of_panels_may_be_short() -> None:
     """Three groups take three panels, not four; a single size is no special case, and odd bytes are written out."""
     records = [make_record("none", case=make_case(dtype=dtype, size_bytes=37748736)) for dtype in ("bf16", "fp32")]
     records.append(make_record("none", case=make_case(dtype="uint8", size_bytes=37748742, num_ranks=3)))
-    content = render_svg(build_view(records, {}))
+    content = render_svg(build_view(records, {}), BUSBW)
     assert content is not None
     assert content.count(b"bus bandwidth, GB/s") == 3
     assert b">37748742B<" in content
@@ -73,7 +91,7 @@ def test_a_last_line_of_panels_may_be_short() -> None:
 def test_rounded_sizes_are_labelled_by_the_requested_one() -> None:
     """With a sign that says so."""
     record = make_record("none", case=make_case(size_bytes=65532, requested_bytes=65536, num_ranks=3))
-    content = render_svg(build_view([record], {}))
+    content = render_svg(build_view([record], {}), BUSBW)
     assert content is not None
     assert ">≈64KiB<" in content.decode()
 

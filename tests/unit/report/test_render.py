@@ -10,7 +10,7 @@ from gtpbench.report.render import write_reports
 from gtpbench.scenario.load import dump_scenario
 from tests.unit.report.runs import RUNS, Run
 
-FILES = {"report.md", "report.json", "results.csv", "busbw.svg", "busbw.png"}
+FILES = {"report.md", "report.json", "results.csv", "busbw.svg", "busbw.png", "time.svg", "time.png"}
 INPUTS = {"results.jsonl", "environments.jsonl", "scenario.toml"}
 
 
@@ -48,7 +48,7 @@ def test_rendering_again_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_old_figures_do_not_stay(tmp_path: Path) -> None:
-    """A run without rates has no figure, not one of an earlier rendering either."""
+    """A run without rates has no figure of them, not one of an earlier rendering either."""
     _fill(tmp_path, RUNS["shared_gpu"]())
     (tmp_path / "busbw.svg").write_text("old")
     write_reports(tmp_path, warn=_no_warning)

@@ -132,6 +132,24 @@ def test_other_family_is_never_compared() -> None:
     assert row.no_ratio is not None and row.no_ratio.code == "other_family"
 
 
+def test_nccl_tests_arms_are_no_baseline_of_others() -> None:
+    """Named first, they come after the first arm of the main family, with which the other main arms are compared."""
+    arms = ("nccltests:0", "none", "nccltests:2", "symm")
+    view = _view([make_record(arm, arms=arms) for arm in arms])
+    assert view.arms == ("none", "nccltests:0", "nccltests:2", "symm")
+    assert _row(view, "symm").comparison is not None
+    codes = {arm: reason.code for arm in arms[::2] if (reason := _row(view, arm).no_ratio)}
+    assert codes == {"nccltests:0": "other_family", "nccltests:2": "other_family"}
+
+
+def test_nccl_tests_arms_alone_are_compared_among_themselves() -> None:
+    """-R 2 against -R 0, both under nccl-tests' conditions."""
+    arms = ("nccltests:0", "nccltests:2")
+    view = _view([make_record(arm, arms=arms) for arm in arms])
+    assert view.baseline == "nccltests:0"
+    assert _row(view, "nccltests:2").comparison is not None
+
+
 def test_functional_run_has_no_ratios() -> None:
     """`functional` of the scenario, or --functional of the command where no scenario is known."""
     row = _row(_view(_pair(), functional=True), "symm")

@@ -20,7 +20,7 @@ def test_maximum_is_taken_per_iteration(make_samples):
 
 
 def test_headline_and_its_neighbours(make_samples):
-    """Rank maxima 11 12 14 20 30 40: median 17; linear quantiles at position 0.5 and 4.5 of 0 ... 5."""
+    """Rank maxima 11 12 14 20 30 40: median 17; linear quantiles at position 0.5 and 4.5 of 0 ... 5; all sum to 198."""
     summary = summarise([make_samples(TWO_RANKS)])
     assert summary.median_us == 17
     assert summary.min_us == 11
@@ -28,6 +28,7 @@ def test_headline_and_its_neighbours(make_samples):
     assert summary.p90_us == pytest.approx(35)
     assert summary.rank_min_median_us == 10
     assert summary.spread == pytest.approx((14 / 11 + 1.5) / 2)
+    assert summary.mean_us == pytest.approx(198 / 12)
     assert (summary.num_samples, summary.num_blocks, summary.num_launches) == (6, 2, 1)
 
 
