@@ -8,8 +8,8 @@ from typing import Literal
 class BackendEntry:
     """A registered backend: where its class is, and what it is, for `gtpbench list backends`."""
 
-    target: str | None
-    """`module:Class`; None where this version has no implementation yet."""
+    target: str
+    """`module:Class`."""
     origin: Literal["measured", "cpu", "modelled"]
     summary: str
 
@@ -28,6 +28,14 @@ BACKENDS: dict[str, BackendEntry] = {
         origin="modelled",
         summary="no torch, real processes, a made-up clock: for tests of everything above a backend",
     ),
-    "nccl_torch": BackendEntry(target=None, origin="measured", summary="torch.distributed ProcessGroupNCCL"),
-    "nccl_direct": BackendEntry(target=None, origin="measured", summary="nccl4py communicator"),
+    "nccl_torch": BackendEntry(
+        target="gtpbench.backends.nccl_torch:NcclTorchBackend",
+        origin="measured",
+        summary="torch.distributed's NCCL process group, what Megatron runs",
+    ),
+    "nccl_direct": BackendEntry(
+        target="gtpbench.backends.nccl_direct:NcclDirectBackend",
+        origin="measured",
+        summary="nccl4py communicator, without a process group",
+    ),
 }

@@ -16,9 +16,10 @@ from typing import Any, Literal, Protocol
 
 from gtpbench.backends import BACKENDS
 from gtpbench.collectives import DataKind, ReduceOp, Reference
-from gtpbench.errors import UnsupportedError, UsageError
+from gtpbench.errors import UsageError
 
-PoolKind = Literal["plain", "registered", "window"]
+PoolKind = Literal["plain", "mem_alloc", "registered", "window"]
+"""Ordinary memory; the communication library's own memory, unregistered; registered; in a symmetric window."""
 
 
 class Exchange(Protocol):
@@ -51,6 +52,10 @@ class RankContext:
     set_id: int
     exchange: Exchange
     timeout_s: float
+    device: int | None = None
+    """CUDA device of this rank; None on CPU ranks."""
+    cta_policy: Literal["default", "zero"] = "default"
+    """NCCL's CTA policy of the communicator."""
     mark: Callable[[int], None] = field(default=lambda _: None)
     """Told the number of each operation as it is entered, for the watchdog. Costs well under a microsecond."""
 
@@ -80,6 +85,7 @@ class Buffer:
     allocation: int
     """Number of the allocation in its pool, in order of `alloc` calls."""
     pool: PoolKind
+    owner: str
     handle: Any
     """The backend's own view of exactly these elements."""
 
@@ -101,6 +107,7 @@ class KernelSeen:
     name: str
     grid: int | None
     count: int
+    kind: Literal["kernel", "memcpy", "memset", "batch_mem_op", "other"] = "kernel"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +128,17 @@ class MemoryState:
     num_communicators: int
     num_windows: int
     num_pools: int
+    num_registrations: int = 0
+    """Registrations made so far, the released ones included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceState:
+    """What a GPU did at one moment, as NVML tells; None where it does not."""
+
+    sm_clock_mhz: int | None
+    power_w: float | None
+    throttle_reasons: tuple[str, ...]
 
 
 class Backend(ABC):
@@ -160,8 +178,10 @@ class Backend(ABC):
     # Memory
 
     @abstractmethod
-    def alloc(self, count: int, *, dtype: str, pool: PoolKind) -> Buffer:
+    def alloc(self, count: int, *, dtype: str, pool: PoolKind, owner: str = "") -> Buffer:
         """A buffer of `count` elements. Collective in order and size for registered and window pools.
+
+        Every owner has its own pool of each kind.
 
         Raises:
             UnsupportedError: no such pool or dtype here.
@@ -172,21 +192,23 @@ class Backend(ABC):
         """Elements [start, start + count) of a buffer, sharing its storage. Local."""
 
     @abstractmethod
-    def register(self, pool: PoolKind) -> float:
+    def register(self, pool: PoolKind, *, owner: str = "") -> float:
         """Register everything allocated in the pool so far, once; no allocation in it may follow. Collective.
 
         Before anything is registered, the order and sizes of allocations are compared across ranks.
 
         Returns:
-            Microseconds it took on this rank; 0 for the plain pool.
+            Microseconds it took on this rank; 0 for pools that are not registered.
 
         Raises:
             RunError: ranks allocated differently; names the first rank and allocation that differ.
         """
 
     @abstractmethod
-    def release(self, pool: PoolKind) -> float:
-        """Deregister and free everything in the pool, so that it can be filled anew. Collective.
+    def release(self, pool: PoolKind, *, owner: str = "") -> float:
+        """Deregister and free everything in the owner's pool, so that it can be filled anew. Collective.
+
+        Captured work on its buffers must be gone.
 
         Returns:
             Microseconds of deregistration on this rank.
@@ -300,11 +322,30 @@ class Backend(ABC):
 
     @abstractmethod
     def observe(self, replay: Any) -> tuple[KernelSeen, ...]:
-        """Kernel rows of a captured object. Local.
+        """Kernel rows of a captured object, read from the object itself. Local.
 
         Raises:
-            UnsupportedError: the backend runs no kernels.
+            UnsupportedError: the backend runs no kernels, or cannot look.
         """
+
+    @abstractmethod
+    def trace(self, work: Callable[[], None], *, queue: Any) -> tuple[KernelSeen, ...]:
+        """Run `work`, which enqueues on `queue`, and tell the kernels and copies that ran meanwhile. Local.
+
+        Never inside a timed interval.
+
+        Raises:
+            UnsupportedError: the backend runs no kernels, or cannot look.
+        """
+
+    def device_state(self) -> DeviceState | None:
+        """The rank's GPU now, None on CPU ranks. Local, outside timed intervals."""
+        return None
+
+    @property
+    def cache_bytes(self) -> int | None:
+        """Size of the device's last-level cache, None where the host's counts or it is not known."""
+        return None
 
     @abstractmethod
     def witness(self) -> Witness:
@@ -320,13 +361,9 @@ def open_backend(name: str, context: RankContext) -> Backend:
 
     Raises:
         UsageError: no such backend.
-        UnsupportedError: registered, but not implemented in this version.
     """
     if name not in BACKENDS:
         raise UsageError(f"unknown backend {name!r}: one of {', '.join(BACKENDS)}")
-    target = BACKENDS[name].target
-    if target is None:
-        raise UnsupportedError(f"backend {name} is not part of this version", code="not_implemented")
-    module, _, attribute = target.partition(":")
+    module, _, attribute = BACKENDS[name].target.partition(":")
     backend: Backend = getattr(import_module(module), attribute)(context)
     return backend

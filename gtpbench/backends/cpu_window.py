@@ -32,12 +32,13 @@ class CpuWindowBackend(TorchCpuBackend):
     def __init__(self, context: RankContext) -> None:
         super().__init__(context)
         self._is_open = False
-        self._views: list[list[torch.Tensor]] = []
-        """[rank][allocation], filled by `register`."""
+        self._views: dict[str, list[list[torch.Tensor]]] = {}
+        """[owner][rank][allocation], filled by `register`."""
         self._order = [(context.rank + step) % context.num_ranks for step in range(context.num_ranks)]
         self._barrier: FlagBarrier
         self._splits: SplitTable
-        self._windows: WindowPool
+        self._windows: dict[str, WindowPool] = {}
+        self._rendezvous: Rendezvous
         self._reducer: Reducer
 
     # Life
@@ -58,10 +59,9 @@ class CpuWindowBackend(TorchCpuBackend):
                 code="one_host",
             )
         require_x86_64(self.name)
-        rendezvous = Rendezvous(self.context, name=self.name)
-        self._barrier = FlagBarrier(rendezvous, self.context)
-        self._splits = SplitTable(rendezvous, self.context, self._barrier)
-        self._windows = WindowPool(self.context, rendezvous)
+        self._rendezvous = Rendezvous(self.context, name=self.name)
+        self._barrier = FlagBarrier(self._rendezvous, self.context)
+        self._splits = SplitTable(self._rendezvous, self.context, self._barrier)
         self._reducer = Reducer()
         self._is_open = True
 
@@ -72,7 +72,9 @@ class CpuWindowBackend(TorchCpuBackend):
         self._views.clear()
         if self._is_open:
             self._is_open = False
-            self._windows.drop()
+            for windows in self._windows.values():
+                windows.drop()
+            self._windows.clear()
 
     def capabilities(self) -> Capabilities:
         """What this backend can do. Local."""
@@ -91,47 +93,52 @@ class CpuWindowBackend(TorchCpuBackend):
 
     # Memory
 
-    def _allocate(self, count: int, *, dtype: str, pool: PoolKind) -> tuple[int, torch.Tensor]:
+    def _allocate(self, count: int, *, dtype: str, pool: PoolKind, owner: str) -> tuple[int, torch.Tensor]:
         if pool != "window":
-            return super()._allocate(count, dtype=dtype, pool=pool)
+            return super()._allocate(count, dtype=dtype, pool=pool, owner=owner)
         num_bytes = count * DTYPES[dtype].size_bytes
-        allocation, memory = self._windows.alloc(count, dtype=dtype, num_bytes=num_bytes)
+        allocation, memory = self._window_pool(owner).alloc(count, dtype=dtype, num_bytes=num_bytes)
         return allocation, _as_tensor(memory, count=count, dtype=dtype)
 
-    def register(self, pool: PoolKind) -> float:
+    def _window_pool(self, owner: str) -> WindowPool:
+        return self._windows.setdefault(owner, WindowPool(self.context, self._rendezvous))
+
+    def register(self, pool: PoolKind, *, owner: str = "") -> float:
         """Compare allocations across ranks, then map those of the peers. Collective.
 
         Raises:
             RunError: ranks allocated differently.
         """
         if pool != "window":
-            return super().register(pool)
-        lasted_us = self._windows.register()
-        self._views = [
+            return super().register(pool, owner=owner)
+        windows = self._window_pool(owner)
+        lasted_us = windows.register()
+        self._views[owner] = [
             [
-                _as_tensor(self._windows.of(rank, allocation), count=count, dtype=dtype)
-                for allocation, (dtype, count) in enumerate(self._windows.described)
+                _as_tensor(windows.of(rank, allocation), count=count, dtype=dtype)
+                for allocation, (dtype, count) in enumerate(windows.described)
             ]
             for rank in range(self.context.num_ranks)
         ]
         return lasted_us
 
-    def release(self, pool: PoolKind) -> float:
+    def release(self, pool: PoolKind, *, owner: str = "") -> float:
         """Unmap the peers' memory and forget this rank's, freed with its last view. Collective."""
         if pool != "window":
-            return super().release(pool)
-        self._views.clear()
-        return self._windows.release()
+            return super().release(pool, owner=owner)
+        self._views.pop(owner, None)
+        return self._window_pool(owner).release()
 
     def memory(self) -> MemoryState:
         """Accounting of this rank. Local."""
-        windows, plain = self._windows, super().memory()
+        plain, pools = super().memory(), [windows for windows in self._windows.values() if len(windows)]
+        registered = [windows for windows in pools if windows.is_registered]
         return replace(
             plain,
-            buffers_bytes=plain.buffers_bytes + windows.num_bytes,
-            registered_bytes=windows.num_bytes if windows.is_registered else 0,
-            num_windows=len(windows) if windows.is_registered else 0,
-            num_pools=plain.num_pools + int(len(windows) > 0),
+            buffers_bytes=plain.buffers_bytes + sum(windows.num_bytes for windows in pools),
+            registered_bytes=sum(windows.num_bytes for windows in registered),
+            num_windows=sum(len(windows) for windows in registered),
+            num_pools=plain.num_pools + len(pools),
         )
 
     def _peer(self, buffer: Buffer, rank: int, offset: int, count: int) -> torch.Tensor:
@@ -140,9 +147,9 @@ class CpuWindowBackend(TorchCpuBackend):
             raise UnsupportedError(
                 "cpu_window pulls from the peers' send buffers: allocate them in the window pool", code="pool"
             )
-        if not self._views:
+        if buffer.owner not in self._views:
             raise RunError("the window pool is not registered: call register('window') before its first collective")
-        return self._views[rank][buffer.allocation][offset : offset + count]
+        return self._views[buffer.owner][rank][buffer.allocation][offset : offset + count]
 
     # Work
 
@@ -252,5 +259,5 @@ def _as_tensor(memory: Memory, *, count: int, dtype: str) -> torch.Tensor:
 
 def _is_part(inner: Buffer, outer: Buffer, start: int) -> bool:
     """Whether `inner` begins at element `start` of `outer`, in the same memory."""
-    same = (inner.pool, inner.allocation) == (outer.pool, outer.allocation)
+    same = (inner.pool, inner.owner, inner.allocation) == (outer.pool, outer.owner, outer.allocation)
     return same and inner.offset == outer.offset + start

@@ -38,8 +38,9 @@ class StandinBackend(NumpyBackend):
         super().__init__(context)
         self._now_us = 0.0
         self._sent_bytes = 0
-        self._allocations: dict[PoolKind, list[tuple[str, int]]] = {pool: [] for pool in POOLS}
-        self._registered: set[PoolKind] = set()
+        self._allocations: dict[tuple[PoolKind, str], list[tuple[str, int]]] = {}
+        """[pool, owner] -> (dtype, count) in order."""
+        self._registered: set[tuple[PoolKind, str]] = set()
         self._is_open = False
         self._rendezvous: Rendezvous
         self._barrier: FlagBarrier
@@ -68,8 +69,7 @@ class StandinBackend(NumpyBackend):
         """Forget buffers. Local."""
         self._is_open = False
         self._registered.clear()
-        for made in self._allocations.values():
-            made.clear()
+        self._allocations.clear()
 
     def capabilities(self) -> Capabilities:
         """What this backend can do. Local."""
@@ -85,8 +85,8 @@ class StandinBackend(NumpyBackend):
 
     # Memory
 
-    def alloc(self, count: int, *, dtype: str, pool: PoolKind) -> Buffer:
-        """A buffer of `count` elements.
+    def alloc(self, count: int, *, dtype: str, pool: PoolKind, owner: str = "") -> Buffer:
+        """A buffer of `count` elements in the owner's pool.
 
         Raises:
             UnsupportedError: no such pool or dtype here.
@@ -94,47 +94,50 @@ class StandinBackend(NumpyBackend):
         """
         self._require_pool(pool)
         self._require_dtype(dtype)
-        if pool in self._registered:
+        if (pool, owner) in self._registered:
             raise RunError(f"the {pool} pool is registered: release it before allocating in it again")
-        made = self._allocations[pool]
+        made = self._allocations.setdefault((pool, owner), [])
         made.append((dtype, count))
         handle = np.empty(count, dtype=NUMPY_DTYPES[dtype])
-        return Buffer(dtype=dtype, count=count, offset=0, allocation=len(made) - 1, pool=pool, handle=handle)
+        return Buffer(
+            dtype=dtype, count=count, offset=0, allocation=len(made) - 1, pool=pool, owner=owner, handle=handle
+        )
 
-    def register(self, pool: PoolKind) -> float:
+    def register(self, pool: PoolKind, *, owner: str = "") -> float:
         """Compare allocations across ranks. Collective.
 
         Raises:
             RunError: ranks allocated differently.
         """
         self._require_pool(pool)
-        if pool == "plain" or pool in self._registered:
+        if pool == "plain" or (pool, owner) in self._registered:
             return 0.0
-        compare_allocations(self._rendezvous, pool, self._allocations[pool])
-        self._registered.add(pool)
-        return REGISTRATION_US * len(self._allocations[pool])
+        made = self._allocations.setdefault((pool, owner), [])
+        compare_allocations(self._rendezvous, pool, made)
+        self._registered.add((pool, owner))
+        return REGISTRATION_US * len(made)
 
-    def release(self, pool: PoolKind) -> float:
+    def release(self, pool: PoolKind, *, owner: str = "") -> float:
         """Forget the pool's buffers. Collective."""
         self._require_pool(pool)
-        num_registered = len(self._allocations[pool]) if pool in self._registered else 0
-        self._registered.discard(pool)
-        self._allocations[pool].clear()
+        made = self._allocations.pop((pool, owner), [])
+        num_registered = len(made) if (pool, owner) in self._registered else 0
+        self._registered.discard((pool, owner))
         return REGISTRATION_US / 2 * num_registered
 
     def memory(self) -> MemoryState:
         """Accounting of this rank. Local."""
         sizes = {
-            pool: sum(count * DTYPES[dtype].size_bytes for dtype, count in made)
-            for pool, made in self._allocations.items()
+            key: sum(count * DTYPES[dtype].size_bytes for dtype, count in made)
+            for key, made in self._allocations.items()
         }
         return MemoryState(
             buffers_bytes=sum(sizes.values()),
-            registered_bytes=sum(sizes[pool] for pool in self._registered),
+            registered_bytes=sum(sizes[key] for key in self._registered),
             free_bytes=None,
             num_communicators=int(self._is_open),
-            num_windows=len(self._allocations["window"]) if "window" in self._registered else 0,
-            num_pools=sum(bool(made) for made in self._allocations.values()),
+            num_windows=sum(len(self._allocations[key]) for key in self._registered if key[0] == "window"),
+            num_pools=len(self._allocations),
         )
 
     # Time

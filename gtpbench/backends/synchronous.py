@@ -57,6 +57,7 @@ class SynchronousBackend(Backend):
             offset=buffer.offset + start,
             allocation=buffer.allocation,
             pool=buffer.pool,
+            owner=buffer.owner,
             handle=buffer.handle[start : start + count],
         )
 
@@ -95,6 +96,17 @@ class SynchronousBackend(Backend):
         Raises:
             UnsupportedError: always.
         """
-        raise UnsupportedError(
+        raise self._no_kernels()
+
+    def trace(self, work: Callable[[], None], *, queue: Any) -> tuple[KernelSeen, ...]:
+        """Refuse: no kernels run.
+
+        Raises:
+            UnsupportedError: always.
+        """
+        raise self._no_kernels()
+
+    def _no_kernels(self) -> UnsupportedError:
+        return UnsupportedError(
             f"{self.name} runs no kernels: its evidence is `witness`; an nccl backend has kernel rows", code="kernels"
         )

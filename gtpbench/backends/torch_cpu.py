@@ -33,48 +33,50 @@ class TorchCpuBackend(SynchronousBackend):
 
     def __init__(self, context: RankContext) -> None:
         super().__init__(context)
-        self._plain: list[int] = []
+        self._plain: dict[str, list[int]] = {}
+        """[owner] -> bytes of each plain allocation."""
         self._scratch: dict[tuple[Any, ...], tuple[torch.Tensor, ...]] = {}
 
     # Memory
 
-    def alloc(self, count: int, *, dtype: str, pool: PoolKind) -> Buffer:
-        """A buffer of `count` elements.
+    def alloc(self, count: int, *, dtype: str, pool: PoolKind, owner: str = "") -> Buffer:
+        """A buffer of `count` elements in the owner's pool.
 
         Raises:
             UnsupportedError: no such pool or dtype here.
         """
         self._require_pool(pool)
         self._require_dtype(dtype)
-        allocation, handle = self._allocate(count, dtype=dtype, pool=pool)
-        return Buffer(dtype=dtype, count=count, offset=0, allocation=allocation, pool=pool, handle=handle)
+        allocation, handle = self._allocate(count, dtype=dtype, pool=pool, owner=owner)
+        return Buffer(dtype=dtype, count=count, offset=0, allocation=allocation, pool=pool, owner=owner, handle=handle)
 
-    def _allocate(self, count: int, *, dtype: str, pool: PoolKind) -> tuple[int, torch.Tensor]:
+    def _allocate(self, count: int, *, dtype: str, pool: PoolKind, owner: str) -> tuple[int, torch.Tensor]:
         """Number and memory of a new allocation; here of the plain pool."""
         handle = torch.empty(count, dtype=TORCH_DTYPES[dtype])
-        self._plain.append(handle.nbytes)
-        return len(self._plain) - 1, handle
+        sizes = self._plain.setdefault(owner, [])
+        sizes.append(handle.nbytes)
+        return len(sizes) - 1, handle
 
-    def register(self, pool: PoolKind) -> float:
+    def register(self, pool: PoolKind, *, owner: str = "") -> float:
         """Nothing to register in plain memory."""
         self._require_pool(pool)
         return 0.0
 
-    def release(self, pool: PoolKind) -> float:
-        """Forget the plain buffers; each is freed with its last view."""
+    def release(self, pool: PoolKind, *, owner: str = "") -> float:
+        """Forget the owner's plain buffers; each is freed with its last view."""
         self._require_pool(pool)
-        self._plain.clear()
+        self._plain.pop(owner, None)
         return 0.0
 
     def memory(self) -> MemoryState:
         """Accounting of this rank; free memory of a shared host says nothing. Local."""
         return MemoryState(
-            buffers_bytes=sum(self._plain),
+            buffers_bytes=sum(sum(sizes) for sizes in self._plain.values()),
             registered_bytes=0,
             free_bytes=None,
             num_communicators=self._num_communicators(),
             num_windows=0,
-            num_pools=1 if self._plain else 0,
+            num_pools=len(self._plain),
         )
 
     @abstractmethod

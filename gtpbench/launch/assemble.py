@@ -1,16 +1,17 @@
 """Builds records from what the ranks sent. Pure."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from gtpbench import __version__
 from gtpbench.backends import BACKENDS
 from gtpbench.launch.attempt import Failure
 from gtpbench.measure.byte_proof import byte_proof, modelled_proof
-from gtpbench.measure.cell import RankCell
+from gtpbench.measure.cell import RankCell, RankClock
+from gtpbench.measure.kernel_proof import kernel_proof
 from gtpbench.plan import Arm, Case, Plan, digest, wire_bytes_all_ranks
 from gtpbench.record.model import (
-    BlockState,
+    Clock,
     Costs,
     Execution,
     Origin,
@@ -28,7 +29,8 @@ from gtpbench.versions import SkipReason
 def origin_of(plan: Plan, arm: Arm) -> Origin:
     """Where the numbers of an arm come from; an arm without a backend takes the plan's."""
     backends = [arm.backend, *(other.backend for other in plan.arms), "gloo"]
-    return next(BACKENDS[name].origin for name in backends if name in BACKENDS)
+    origin = next(BACKENDS[name].origin for name in backends if name in BACKENDS)
+    return "shared_gpu" if origin == "measured" and plan.scenario.ranks_per_gpu > 1 else origin
 
 
 def skipped_record(plan: Plan, case: Case, arm: Arm, reason: SkipReason, *, launch: int, fault: str | None) -> Record:
@@ -63,6 +65,7 @@ def measured_record(
     execution: Execution,
     launch: int,
     environment_id: str,
+    nccl_version: str | None,
     fault: str | None,
 ) -> Record:
     """A cell that ran to its end; wrong data makes it `wrong_result`, without timings."""
@@ -73,9 +76,9 @@ def measured_record(
         status="wrong_result" if wrong else "ok",
         reason=_wrong_data(verification) if wrong else None,
         execution=execution,
-        samples={} if wrong else {"step.host": _samples(cells, "")},
-        warmup={} if wrong else {"step.host": _samples(cells, "warmup_")},
-        proof=_proof(plan, case, arm, cells),
+        samples={} if wrong else _series(cells, "timed"),
+        warmup={} if wrong else _series(cells, "warmup"),
+        proof=_proof(plan, case, arm, cells, nccl_version=nccl_version),
         verification=verification,
         traffic=Traffic(
             essential_bytes=cells[0].essential_bytes,
@@ -85,15 +88,15 @@ def measured_record(
         ),
         sides=cells[0].sides,
         processes=tuple(cell.process for cell in cells),
-        block_states=tuple(
-            BlockState(rank=cells[0].rank, block=block, load_average=load)
-            for block, load in enumerate(cells[0].load_average)
-        ),
+        block_states=tuple(state for cell in _device_cells(cells) for state in cell.block_states),
         memory=tuple(cell.memory for cell in cells),
         costs=Costs(
             communicator_us=tuple(cell.communicator_us for cell in cells),
             registration_us=tuple(cell.registration_us for cell in cells),
+            first_registration=cells[0].first_registration if cells[0].num_registrations else None,
+            num_registrations=cells[0].num_registrations or None,
             deregistration_us=tuple(cell.deregistration_us for cell in cells),
+            capture_us=_captures(cells),
         ),
         stage_seconds={
             stage: round(max(cell.stage_seconds.get(stage, 0.0) for cell in cells), 6)
@@ -144,34 +147,45 @@ def _verification(cells: Sequence[RankCell]) -> Verification:
     )
 
 
-def _samples(cells: Sequence[RankCell], prefix: str) -> Samples:
-    """The timed (`prefix` empty) or the warm-up blocks of all ranks."""
+def _series(cells: Sequence[RankCell], kind: Literal["timed", "warmup"]) -> dict[str, Samples]:
+    """The timed or the warm-up blocks of all ranks, on every clock."""
+    return {f"step.{clock}": _samples([cell.clocks[clock] for cell in cells], clock, kind) for clock in cells[0].clocks}
 
-    def gathered(name: str) -> tuple[Any, ...]:
-        return tuple(getattr(cell, f"{prefix}{name}") for cell in cells)
 
+def _samples(ranks: Sequence[RankClock], clock: Clock, kind: Literal["timed", "warmup"]) -> Samples:
+    series = [getattr(rank, kind) for rank in ranks]
     return Samples(
-        clock="host",
-        k=cells[0].k,
-        alignment=cells[0].alignment,
-        time_us=gathered("time_us"),
-        block_start_us=gathered("start_us"),
-        block_wall_us=gathered("wall_us"),
+        clock=clock,
+        k=ranks[0].k,
+        alignment=ranks[0].alignment,
+        time_us=tuple(each.time_us for each in series),
+        # Replays queue up behind one another, so the time to issue one is no share of it.
+        issue_us=tuple(each.issue_us for each in series) if clock == "stream" else None,
+        block_start_us=tuple(each.start_us for each in series),
+        block_wall_us=tuple(each.wall_us for each in series),
     )
 
 
-def _proof(plan: Plan, case: Case, arm: Arm, cells: Sequence[RankCell]) -> Proof:
+def _device_cells(cells: Sequence[RankCell]) -> Sequence[RankCell]:
+    """The ranks whose block states are kept: all with a GPU, one of a CPU host, whose load all share."""
+    return cells if cells[0].process.cta_policy is not None else cells[:1]
+
+
+def _captures(cells: Sequence[RankCell]) -> tuple[float, ...] | None:
+    times = tuple(cell.capture_us for cell in cells if cell.capture_us is not None)
+    return times or None
+
+
+def _proof(plan: Plan, case: Case, arm: Arm, cells: Sequence[RankCell], *, nccl_version: str | None) -> Proof:
+    if BACKENDS[arm.backend].origin == "measured":
+        evidence = [item for cell in cells for item in cell.evidence]
+        return kernel_proof(case, arm, evidence, nccl_version=nccl_version)
     modelled = origin_of(plan, arm) == "modelled"
-    evidence = [
-        RankEvidence(
-            rank=cell.rank,
-            source="model" if modelled else "interface_bytes",
-            kernels=cell.kernels,
-            counters=cell.counters,
-        )
+    counted = [
+        RankEvidence(rank=cell.rank, source="model" if modelled else "interface_bytes", counters=cell.counters)
         for cell in cells
     ]
     if modelled:
-        return modelled_proof(case, evidence)
+        return modelled_proof(case, counted)
     wire_bytes = wire_bytes_all_ranks(case) * cells[0].operations
-    return byte_proof(case, arm, evidence, wire_bytes=wire_bytes, num_ranks=case.num_ranks)
+    return byte_proof(case, arm, counted, wire_bytes=wire_bytes, num_ranks=case.num_ranks)

@@ -21,12 +21,16 @@ from gtpbench.launch.probe import interface_to
 from gtpbench.launch.spec import StoreSpec, WorkerSpec
 from gtpbench.launch.watchdog import Finding, overdue
 from gtpbench.plan import Plan, WorkerSet, run_digest
+from gtpbench.record.model import Clock
 
 POLL_S = 0.1
 _GRACE_S = 0.4
 """After a first failure, how long to listen for the failure that caused it."""
 _STACK_S = 0.5
 """How long a stuck rank gets to write its Python stacks."""
+
+CountKey = tuple[int, str, Clock]
+"""(case index, arm, clock)"""
 
 Live = list[tuple[int, list[str]]]
 """(case index, arms), in the order to run."""
@@ -84,8 +88,8 @@ class Attempt:
     number: int
     live: Live
     sets: Sequence[WorkerSet]
-    counts: dict[int, tuple[int, int]]
-    """case index -> (samples, k); fixed by the first launch, added to here."""
+    counts: dict[CountKey, tuple[int, int]]
+    """(case index, arm, clock) -> (samples, k); fixed by the first launch, added to here."""
     num_cases: int
     log_dir: Path
     on_hello: Callable[[int, Message], None]
@@ -176,11 +180,12 @@ class Attempt:
             board_fd=board_fd,
             board_rows=len(place.global_ranks),
             cpu=place.cpu_of(process.local_rank) if on_cpu else None,
+            device=None if on_cpu else process.local_rank // self.plan.scenario.ranks_per_gpu,
             epoch_ns=self._epoch_ns,
             store=StoreSpec(kind=kind, address=place.master_address, port=place.master_port, prefix=place.store_prefix),
             set_ids=tuple(item.set_id for item in self.sets),
             live=tuple((case, tuple(arms)) for case, arms in self.live),
-            counts=tuple((case, samples, k) for case, (samples, k) in sorted(self.counts.items())),
+            counts=tuple((*key, *counts) for key, counts in sorted(self.counts.items())),
             num_cases=self.num_cases,
             decides=first,
         )
@@ -229,8 +234,10 @@ class Attempt:
             case "hello":
                 self.on_hello(process.worker_set.set_id, message)
             case "counts":
-                self._block_seconds[message["case"]] = message["block_seconds"]
-                self.counts[message["case"]] = (message["samples"], message["k"])
+                case, seconds = message["case"], message["block_seconds"]
+                self._block_seconds[case] = max(seconds, self._block_seconds.get(case, 0.0))
+                for clock, (samples, k) in message["counts"].items():
+                    self.counts[case, message["arm"], clock] = (samples, k)
             case "cell":
                 self.on_cell(message)
             case "done":
@@ -337,8 +344,9 @@ def set_variables(worker_set: WorkerSet, place: Place) -> dict[str, str]:
         if place.num_nodes > 1 and "GLOO_SOCKET_IFNAME" not in os.environ:
             interface = interface_to(place.master_address)
             added |= {"GLOO_SOCKET_IFNAME": interface} if interface else {}
-    if "NCCL_NVLS_ENABLE" in os.environ:
-        added.pop("NCCL_NVLS_ENABLE", None)  # an exported value is left alone
+    for name in ("NCCL_NVLS_ENABLE", "NCCL_MAX_CTAS"):
+        if name in os.environ:
+            added.pop(name, None)  # an exported value is left alone
     return added
 
 

@@ -10,7 +10,8 @@ import time
 from dataclasses import dataclass
 
 STAGES = (
-    "waiting", "start", "rendezvous", "registration", "warmup", "blocks", "proof", "verify", "teardown",
+    "waiting", "start", "rendezvous", "communicator", "registration", "first_collective", "copy_engine", "capture",
+    "warmup", "blocks", "proof", "verify", "teardown",
 )  # fmt: skip
 """`waiting`: blocked while another set has its turn. The others have a timeout each."""
 

@@ -67,7 +67,7 @@ def introduce(rank: Rank) -> Live:
         rank=spec.rank,
         local_rank=spec.local_rank,
         node=spec.node,
-        on_gpu=spec.cpu is None and spec.store.kind != "pipe",
+        device=spec.device,
     )
     places = rank.ranks.gather(place.model_dump_json())
     if places is not None:
@@ -89,7 +89,8 @@ def introduce(rank: Rank) -> Live:
         }
     )
     rank.num_cases = decided["num_cases"]
-    rank.counts = {case: Counts(samples=samples, k=k) for case, samples, k in decided["counts"]}
+    for case, arm, clock, samples, k in decided["counts"]:
+        rank.counts.setdefault((case, arm), {})[clock] = Counts(samples=samples, k=k)
     return [(case, arms) for case, arms in decided["live"]]
 
 

@@ -15,6 +15,7 @@ from gtpbench.measure.calibrate import Counts
 from gtpbench.measure.cell import CellRun
 from gtpbench.measure.ranks import Ranks
 from gtpbench.plan import Plan
+from gtpbench.record.model import Clock
 
 Live = list[tuple[int, list[str]]]
 """(case index, arms), in the order to run."""
@@ -38,7 +39,8 @@ class Rank:
     ranks: Ranks = field(init=False)
     epoch_ns: int
     num_cases: int = 1
-    counts: dict[int, Counts] = field(default_factory=dict)
+    counts: dict[tuple[int, str], dict[Clock, Counts]] = field(default_factory=dict)
+    """[case, arm] -> counts by clock."""
     operations: int = 0
     case: int = -1
     arm: int = -1

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import Any, Protocol
 
 from gtpbench.errors import ExitCode, RunError, UsageError, worst
 from gtpbench.launch.assemble import failed_record, measured_record, skipped_record
-from gtpbench.launch.attempt import Attempt, Failure, Finished, Live, set_variables
+from gtpbench.launch.attempt import Attempt, CountKey, Failure, Finished, Live, set_variables
 from gtpbench.launch.faults import VARIABLE as FAULT_VARIABLE
 from gtpbench.launch.pipes import Message
 from gtpbench.launch.place import Place
@@ -21,7 +21,7 @@ from gtpbench.launch.probe import host_facts, libraries
 from gtpbench.launch.results import RunFolder
 from gtpbench.measure.cell import RankCell
 from gtpbench.plan import Plan, Skips, WorkerSet
-from gtpbench.record.environment import Environment, Library, RankPlace
+from gtpbench.record.environment import NCCL, Environment, Finding, Library, RankPlace
 from gtpbench.record.model import Execution, Record
 from gtpbench.schedule import case_order, turns
 
@@ -52,12 +52,16 @@ class Run:
     command: tuple[str, ...]
     conclude: Callable[[list[Record]], ExitCode]
     """Called on the deciding node with all records when the last launch is done; gives the exit code."""
+    examine: Callable[[Environment], tuple[Finding, ...]]
+    """Called on the deciding node when a launch's ranks have met, before anything is timed."""
     observer: Observer
     run_id: str = field(default_factory=lambda: secrets.token_hex(6))
-    counts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    counts: dict[CountKey, tuple[int, int]] = field(default_factory=dict)
     """case index -> (samples, k), the same in every launch of the folder."""
     failures: list[str] = field(default_factory=list)
     """Failures that cost no cell: ranks that did not end."""
+    _told: set[str] = field(default_factory=set)
+    """Codes of findings."""
     _signals: int = 0
 
     def execute(self) -> ExitCode:
@@ -86,6 +90,13 @@ class Run:
     def fault(self) -> str | None:
         """The injected fault of a test, for the records."""
         return os.environ.get(FAULT_VARIABLE)
+
+    def tell(self, findings: tuple[Finding, ...]) -> None:
+        """Each finding once a run, in one line."""
+        for finding in findings:
+            if finding.code not in self._told:
+                self._told.add(finding.code)
+                self.observer.warn(str(finding))
 
     def live_sets(self) -> list[WorkerSet]:
         """The sets with at least one cell that can run."""
@@ -125,6 +136,8 @@ class _Launch:
     _failures: dict[str, int] = field(default_factory=dict)
     _attempt: int = 0
     _num_cases: int = 0
+    _host: dict[str, Any] = field(default_factory=dict)
+    """This host just before the attempt's ranks start, so that nothing of theirs is in it."""
     _hellos: dict[int, Message] = field(default_factory=dict)
     _environment_id: str | None = None
     _early: list[Message] = field(default_factory=list)
@@ -187,6 +200,7 @@ class _Launch:
 
     def _try(self, sets: list[WorkerSet]) -> Finished | Failure:
         run, live = self.run, self._live()
+        self._host = host_facts()
         self._hellos.clear()
         self._environment_id = None
         self._early.clear()
@@ -216,8 +230,10 @@ class _Launch:
             self._hellos[set_id] = message
             if len(self._hellos) == len(sets) and self.run.folder:
                 environment = self._environment()
+                findings = self.run.examine(environment)
                 self._environment_id = environment.environment_id
-                self.run.folder.add_environment(environment)
+                self.run.folder.add_environment(environment.model_copy(update={"findings": findings}))
+                self.run.tell(findings)
                 self._record_skips()
                 for cell in self._early:
                     on_cell(cell)
@@ -226,7 +242,7 @@ class _Launch:
 
     def _environment(self) -> Environment:
         """The launch's environment; of a launch in which no set could start, what this host alone can say."""
-        run, host = self.run, host_facts()
+        run, host = self.run, self._host or host_facts()
         first = next(iter(self._hellos.values()), None)
         return Environment(
             environment_id=f"{run.run_id}.{self.number}.{self._attempt}",
@@ -251,6 +267,12 @@ class _Launch:
             **host,
         )
 
+    def _nccl_version(self) -> str | None:
+        """Of the library that the ranks have loaded; None where they have none."""
+        told = next(iter(self._hellos.values()))["libraries"]
+        loaded = [Library.model_validate_json(item) for item in told]
+        return next((library.version for library in loaded if library.name == NCCL), None)
+
     def _cell(self, live: Live) -> Callable[[Message], None]:
         position = {case: number for number, (case, _) in enumerate(live)}
         arms_of = dict(live)
@@ -270,6 +292,7 @@ class _Launch:
                 execution=self._execution(case, arm, arms_of[case], position[case], cells[0]),
                 launch=self.number,
                 environment_id=self._environment_id,
+                nccl_version=self._nccl_version(),
                 fault=run.fault,
             )
             self._pending.discard((case, arm))
@@ -289,7 +312,7 @@ class _Launch:
             block_order=tuple(plan.rounds(case, arms, launch=self.number)),
             case_position=position,
             group_ranks=tuple(range(plan.num_ranks)),
-            num_iterations=cell.k * sum(len(block) for block in cell.time_us),
+            num_iterations=sum(clock.k * sum(map(len, clock.timed.time_us)) for clock in cell.clocks.values()),
         )
 
     def _fail(self, failure: Failure) -> None:
@@ -341,11 +364,11 @@ class _Launch:
         folder.add_record(record)
 
 
-def _known_counts(plan: Plan, records: list[Record]) -> dict[int, tuple[int, int]]:
+def _known_counts(plan: Plan, records: list[Record]) -> dict[CountKey, tuple[int, int]]:
     """Counts that earlier launches of the folder used."""
     indices = {case.case_id: index for index, case in enumerate(plan.cases)}
-    known = {}
+    known: dict[CountKey, tuple[int, int]] = {}
     for record in records:
         for samples in record.samples.values():
-            known[indices[record.case_id]] = (len(samples.time_us[0][0]), samples.k)
+            known[indices[record.case_id], record.arm, samples.clock] = (len(samples.time_us[0][0]), samples.k)
     return known

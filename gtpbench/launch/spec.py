@@ -3,6 +3,7 @@
 from typing import Literal
 
 from gtpbench.plan import PlanModel
+from gtpbench.record.model import Clock
 from gtpbench.scenario.schema import Scenario
 
 
@@ -38,6 +39,8 @@ class WorkerSpec(PlanModel):
     board_rows: int
     cpu: int | None
     """Core to pin its main thread to; None on GPU ranks."""
+    device: int | None
+    """CUDA device, counted as CUDA_VISIBLE_DEVICES shows them; None on CPU ranks."""
     epoch_ns: int
     """`time.perf_counter_ns` of the supervisor at the start of the attempt: one origin for all ranks of a host."""
     store: StoreSpec
@@ -45,8 +48,8 @@ class WorkerSpec(PlanModel):
     """All sets of this attempt."""
     live: tuple[tuple[int, tuple[str, ...]], ...]
     """(case index, arms to run) in the order to run them; rank 0's counts."""
-    counts: tuple[tuple[int, int, int], ...]
-    """(case index, samples, k) of cases whose counts an earlier launch has fixed; rank 0's counts."""
+    counts: tuple[tuple[int, str, Clock, int, int], ...]
+    """(case index, arm, clock, samples, k) of cases whose counts an earlier launch has fixed; rank 0's counts."""
     num_cases: int
     """Cases of the launch, among which the time budget is divided."""
     decides: bool

@@ -1,11 +1,14 @@
 """A rank's way through the schedule: it acts when its worker set has the turn, and passes it on."""
 
+import json
+
 from gtpbench.backends.base import Backend
 from gtpbench.launch import probe
 from gtpbench.launch.rank import FOREVER_S, Live, Rank
-from gtpbench.measure.calibrate import Counts, choose_counts
+from gtpbench.measure.calibrate import Counts, Estimate, choose_counts
 from gtpbench.measure.cell import CellRun
 from gtpbench.plan import Case
+from gtpbench.record.model import Clock
 from gtpbench.schedule import Turn, turns
 from gtpbench.workloads.collective import CollectiveWorkload
 
@@ -38,14 +41,14 @@ def _take_turn(rank: Rank, backend: Backend, turn: Turn, live: Live, *, switched
     if turn.kind == "prepare":
         rank.seconds[turn.arm] = dict(rank.common_seconds)
         cell = rank.cells[turn.arm] = _cell(rank, backend, case, turn.arm)
-        estimate = cell.prepare()
+        estimates = {clock: [found.us, found.k] for clock, found in cell.prepare().items()}
         if rank.spec.rank == 0:
-            rank.exchange.set(f"estimate/{rank.case}/{turn.arm}", repr(estimate).encode())
+            rank.exchange.set(f"estimate/{rank.case}/{turn.arm}", json.dumps(estimates).encode())
         return
     cell = rank.cells[turn.arm]
     if turn.kind == "block":
         warmup = rank.plan.scenario.measure.warmup if switched else 0
-        cell.block(_counts(rank, live), warmup_iterations=warmup)
+        cell.block(_counts(rank, live, turn.arm), warmup_iterations=warmup)
         return
     corrupt = rank.faulty("corrupt", arm=turn.arm)
     arm = turn.arm
@@ -67,26 +70,42 @@ def _cell(rank: Rank, backend: Backend, case: Case, arm: str) -> CellRun:
         case,
         spec,
         seed=rank.plan.scenario.measure.seed,
-        cache_bytes=probe.last_level_cache_bytes(),
+        cache_bytes=backend.cache_bytes if backend.context.device is not None else probe.last_level_cache_bytes(),
+        sweep_max_bytes=max(other.size_bytes for other in rank.plan.cases),
     )
-    return CellRun(workload, rank.ranks, rank.stage, epoch_ns=rank.epoch_ns)
+    clock = rank.plan.scenario.measure.clock
+    return CellRun(workload, rank.ranks, rank.stage, clock=clock, epoch_ns=rank.epoch_ns)
 
 
-def _counts(rank: Rank, live: Live) -> Counts:
-    """The case's counts: of an earlier launch, else from the estimates of all its arms."""
+def _counts(rank: Rank, live: Live, arm: str) -> dict[Clock, Counts]:
+    """The arm's counts by clock: of an earlier launch, else from the estimates of all arms it is compared with."""
+    plan, case = rank.plan, rank.case
+    if (case, arm) in rank.counts:
+        return rank.counts[case, arm]
+    family = plan.arm(arm).family
+    peers = [name for name in next(arms for index, arms in live if index == case) if plan.arm(name).family == family]
+    estimates = {peer: _estimates(rank, peer) for peer in peers}
+    clocks = list(estimates[arm])
+    counts = {
+        clock: _choose(rank, {peer: found[clock] for peer, found in estimates.items()}, num_clocks=len(clocks))
+        for clock in clocks
+    }
+    rank.counts[case, arm] = counts
+    if rank.spec.rank == 0:
+        seconds = sum(counts[clock].iterations * estimates[arm][clock].us for clock in clocks) / 1e6
+        told = {clock: [count.samples, count.k] for clock, count in counts.items()}
+        rank.events.send({"event": "counts", "case": case, "arm": arm, "counts": told, "block_seconds": seconds})
+    return counts
+
+
+def _estimates(rank: Rank, arm: str) -> dict[Clock, Estimate]:
+    timeout_s = rank.spec.scenario.timeouts.blocks_s
+    told = json.loads(rank.exchange.wait(f"estimate/{rank.case}/{arm}", timeout_s=timeout_s))
+    return {clock: Estimate(us=us, k=k) for clock, (us, k) in told.items()}
+
+
+def _choose(rank: Rank, estimates: dict[str, Estimate], *, num_clocks: int) -> Counts:
     if rank.plan.scenario.functional:
         return _FUNCTIONAL_COUNTS
-    if rank.case in rank.counts:
-        return rank.counts[rank.case]
-    arms = next(arms for case, arms in live if case == rank.case)
-    estimates = {
-        arm: float(rank.exchange.wait(f"estimate/{rank.case}/{arm}", timeout_s=rank.spec.scenario.timeouts.blocks_s))
-        for arm in arms
-    }
-    counts = choose_counts(rank.plan.scenario.measure, estimates, num_cases=rank.num_cases)
-    rank.counts[rank.case] = counts
-    if rank.spec.rank == 0:
-        seconds = counts.iterations * max(estimates.values()) / 1e6
-        message = {"event": "counts", "case": rank.case, "samples": counts.samples, "k": counts.k}
-        rank.events.send({**message, "block_seconds": seconds})
-    return counts
+    measure = rank.plan.scenario.measure
+    return choose_counts(measure, estimates, num_cases=rank.num_cases, num_clocks=num_clocks)

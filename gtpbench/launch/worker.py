@@ -61,6 +61,7 @@ def _run(spec: WorkerSpec, events: Sender, control: Receiver) -> None:
         _preload(rank)
     with rank.stage("rendezvous"):
         join(rank)
+    with rank.stage("communicator"):
         backend = open_backend(_backend_name(rank), _context(rank))
         began = time.perf_counter_ns()
         backend.open()
@@ -68,6 +69,7 @@ def _run(spec: WorkerSpec, events: Sender, control: Receiver) -> None:
         if spec.cpu is not None:
             # This thread alone: a library's own threads, made by open(), would wait on its core for a scheduler tick.
             os.sched_setaffinity(0, {spec.cpu})
+    with rank.stage("rendezvous"):
         live = introduce(rank)
     await_all_sets(rank)
     walk(rank, backend, live, communicator_us)
@@ -86,7 +88,7 @@ def _preload(rank: Rank) -> None:
 
 
 def _context(rank: Rank) -> RankContext:
-    spec = rank.spec
+    spec, worker_set = rank.spec, rank.plan.sets[rank.spec.set_id]
     return RankContext(
         rank=spec.rank,
         num_ranks=spec.num_ranks,
@@ -96,6 +98,8 @@ def _context(rank: Rank) -> RankContext:
         num_nodes=spec.num_nodes,
         set_id=spec.set_id,
         exchange=rank.exchange,
+        device=spec.device,
+        cta_policy=rank.plan.arm(worker_set.arms[0]).cta_policy,
         timeout_s=2 * max(spec.scenario.timeouts.model_dump().values()),
         mark=rank.mark,
     )

@@ -14,7 +14,7 @@ MAX_SAMPLES_PER_BLOCK = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What every arm of a case runs in each of its blocks."""
+    """What every arm of a case runs in each of its blocks, on one clock."""
 
     samples: int
     k: int
@@ -25,19 +25,38 @@ class Counts:
         return self.samples * self.k
 
 
-def choose_counts(measure: Measure, estimates_us: Mapping[str, float], *, num_cases: int) -> Counts:
-    """Counts that use up the case's part of the time budget, or that the user fixed with `iters`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What an arm found out before the first timed block, on one clock."""
+
+    us: float
+    """Microseconds of one operation, maximum over ranks."""
+    k: int | None = None
+    """Operations an interval needs before its start no longer shows; None where only its length counts."""
+
+
+def choose_counts(
+    measure: Measure, estimates: Mapping[str, Estimate], *, num_cases: int, num_clocks: int = 1
+) -> Counts:
+    """Counts that use up the case's part of the time budget on one clock, or that the user fixed with `iters`.
 
     Args:
-        estimates_us: arm -> microseconds of one operation, maximum over ranks.
-        num_cases: cases of the launch, which share the budget evenly.
+        estimates: by arm.
+        num_cases: cases of the launch, which share the budget evenly, as do the clocks of a case.
     """
+    needed = [estimate.k for estimate in estimates.values() if estimate.k is not None]
     if measure.iters is not None:
-        return Counts(samples=-(-measure.iters // measure.num_blocks), k=1)
-    fastest_us = max(min(estimates_us.values()), 0.01)
-    budget_us = measure.time_budget_s * 1e6 / num_cases / measure.num_blocks
-    operations = max(1.0, budget_us / sum(estimates_us.values()))
-    k = math.ceil(MIN_INTERVAL_US / fastest_us)
-    if operations / k > MAX_SAMPLES_PER_BLOCK:
-        k = round(operations / MAX_SAMPLES_PER_BLOCK)
-    return Counts(samples=max(1, round(operations / k)), k=k)
+        operations = -(-measure.iters // measure.num_blocks)
+        k = max(needed, default=1)
+        return Counts(samples=-(-operations // k), k=k)
+    times_us = [max(estimate.us, 0.01) for estimate in estimates.values()]
+    budget_us = measure.time_budget_s * 1e6 / num_cases / num_clocks / measure.num_blocks
+    affordable = max(1.0, budget_us / sum(times_us))
+    if needed:
+        # A graph is replayed as it was captured: what is left over makes samples, never longer intervals.
+        k = max(needed)
+        return Counts(samples=min(MAX_SAMPLES_PER_BLOCK, max(1, round(affordable / k))), k=k)
+    k = math.ceil(MIN_INTERVAL_US / min(times_us))
+    if affordable / k > MAX_SAMPLES_PER_BLOCK:
+        k = round(affordable / MAX_SAMPLES_PER_BLOCK)
+    return Counts(samples=max(1, round(affordable / k)), k=k)

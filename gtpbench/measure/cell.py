@@ -1,22 +1,22 @@
 """One Case x Arm on one rank: prepare, blocks, finish; leaves a `RankCell` that travels to the supervisor."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gtpbench.measure.calibrate import Counts
-from gtpbench.measure.loop import BlockTimes, run_block
+from gtpbench.measure.calibrate import Counts, Estimate
+from gtpbench.measure.clocks import CallClock, GraphClock, TimedClock
+from gtpbench.measure.estimate import estimate
+from gtpbench.measure.evidence import kernel_evidence
+from gtpbench.measure.loop import BlockTimes
 from gtpbench.measure.ranks import Ranks
 from gtpbench.plan import PlanModel
-from gtpbench.record.model import KernelRow, Memory, ProcessState, Side, Verification
+from gtpbench.record.model import BlockState, Clock, Memory, ProcessState, RankEvidence, Side, Verification
 from gtpbench.workloads.base import Workload
 
 if TYPE_CHECKING:
     from gtpbench.backends.base import Backend
-
-ESTIMATE_ITERATIONS = 3
-ESTIMATE_MIN_US = 2000.0
-"""A first estimate shorter than this is repeated with more iterations: small operations start cold."""
 
 
 class StageClock(Protocol):
@@ -26,23 +26,35 @@ class StageClock(Protocol):
         """Enter the stage for the duration of the context."""
 
 
-class RankCell(PlanModel):
-    """What one rank knows about one cell; times are [block][iteration], microseconds for one operation."""
+class RankSeries(PlanModel):
+    """Blocks of one rank on one clock; times are [block][iteration], microseconds for one operation."""
 
-    rank: int
-    k: int
-    alignment: str
     time_us: tuple[tuple[float, ...], ...]
+    issue_us: tuple[tuple[float, ...], ...]
     start_us: tuple[float, ...]
     wall_us: tuple[float, ...]
-    warmup_time_us: tuple[tuple[float, ...], ...]
-    warmup_start_us: tuple[float, ...]
-    warmup_wall_us: tuple[float, ...]
+
+
+class RankClock(PlanModel):
+    """What one rank measured on one clock."""
+
+    k: int
+    alignment: str
+    timed: RankSeries
+    warmup: RankSeries
+
+
+class RankCell(PlanModel):
+    """What one rank knows about one cell."""
+
+    rank: int
+    clocks: dict[Clock, RankClock]
     operations: int
-    """Operations between the witnesses: warm-up and timed blocks."""
+    """Operations between the witnesses: warm-up and timed blocks of all clocks."""
     counters: dict[str, int]
-    """Sums of the witnesses' differences over the blocks; `peer_mappings` is the least seen."""
-    kernels: tuple[KernelRow, ...]
+    """Sums of the witnesses' differences over the blocks; levels such as `peer_mappings` are the least seen."""
+    evidence: tuple[RankEvidence, ...]
+    """Kernels of the timed objects; empty where the backend runs none."""
     verification: Verification
     essential_bytes: int
     wire_bytes: int
@@ -51,94 +63,106 @@ class RankCell(PlanModel):
     memory: Memory
     communicator_us: float
     registration_us: float
+    num_registrations: int
+    first_registration: bool
     deregistration_us: float
-    load_average: tuple[float, ...]
+    capture_us: float | None
+    block_states: tuple[BlockState, ...]
     stage_seconds: dict[str, float]
 
 
-_LEVELS = frozenset({"peer_mappings"})
+LEVELS = frozenset({"peer_mappings", "windows", "null_windows", "registered"})
 """Counters that are states, not totals."""
+
+
+@dataclass(slots=True)
+class _Blocks:
+    timed: list[BlockTimes] = field(default_factory=list)
+    warmup: list[BlockTimes] = field(default_factory=list)
 
 
 class CellRun:
     """Drives one workload through its turns. Every method is collective in the worker set."""
 
-    def __init__(self, workload: Workload, ranks: Ranks, stage: StageClock, *, epoch_ns: int) -> None:
-        """Nothing is allocated yet."""
+    def __init__(self, workload: Workload, ranks: Ranks, stage: StageClock, *, clock: str, epoch_ns: int) -> None:
+        """Nothing is allocated yet. `clock` is the scenario's: host, graph, stream or both."""
         self._workload = workload
         self._backend: Backend = workload.backend
         self._ranks = ranks
         self._stage = stage
+        self._clock = clock
         self._epoch_ns = epoch_ns
-        self._iteration = 0
+        self._clocks: dict[Clock, TimedClock] = {}
+        self._blocks: dict[Clock, _Blocks] = {}
         self._operations = 0
-        self._timed: list[BlockTimes] = []
-        self._warmup: list[BlockTimes] = []
         self._counters: dict[str, int] = {}
-        self._loads: list[float] = []
-        self._k = 1
+        self._states: list[BlockState] = []
 
-    def prepare(self) -> float:
-        """Allocate, register, warm up; returns the estimate of one operation, maximum over ranks, microseconds."""
-        self._free_before = self._backend.memory().free_bytes
+    def prepare(self) -> dict[Clock, Estimate]:
+        """Allocate, register, warm up; returns what each clock needs, the same on every rank."""
+        before = self._backend.memory()
+        self._free_before, self._registrations_before = before.free_bytes, before.num_registrations
         with self._stage("registration"):
             self._registration_us = self._workload.prepare()
         self._queue = self._backend.queue("compute")
-        with self._stage("warmup"):
-            self._run(samples=1, k=ESTIMATE_ITERATIONS)
-            estimate = self._estimate(ESTIMATE_ITERATIONS)
-            if estimate * ESTIMATE_ITERATIONS < ESTIMATE_MIN_US:
-                estimate = self._estimate(max(ESTIMATE_ITERATIONS, round(ESTIMATE_MIN_US / max(estimate, 1.0))))
-        return estimate
+        # Each has hung in its own way somewhere, and neither has a timeout of NCCL's.
+        with self._stage("copy_engine" if self._backend.context.cta_policy == "zero" else "first_collective"):
+            self._workload.step(0)
+            self._backend.host_sync(self._queue)
+        found: dict[Clock, Estimate] = {}
+        for name in _clock_names(self._clock):
+            with self._stage("capture" if name == "graph" else "warmup"):
+                clock = self._clocks[name] = self._make_clock(name)
+                self._blocks[name] = _Blocks()
+                found[name] = estimate(clock, self._ranks, fixed_k=self._workload.interval_operations)
+        return found
 
-    def block(self, counts: Counts, *, warmup_iterations: int) -> None:
-        """One turn: a warm-up block unless `warmup_iterations` is 0, then a timed block, between two witnesses."""
-        self._k = counts.k
+    def block(self, counts: Mapping[Clock, Counts], *, warmup_iterations: int) -> None:
+        """One turn: on each clock a warm-up block unless `warmup_iterations` is 0, then a timed block."""
         before = self._backend.witness().counters
         with self._stage("blocks"):
-            if warmup_iterations:
-                warmup = self._run(samples=-(-warmup_iterations // counts.k), k=counts.k)
-                self._warmup.append(warmup)
-            self._timed.append(self._run(samples=counts.samples, k=counts.k))
-            self._operations += counts.iterations
-            self._operations += len(self._warmup[-1].time_us) * counts.k if warmup_iterations else 0
-            self._backend.context.mark(self._iteration)
+            for name, clock in self._clocks.items():
+                clock.prepare(counts[name].k)
+                blocks = self._blocks[name]
+                if warmup_iterations:
+                    blocks.warmup.append(clock.run(-(-warmup_iterations // clock.k)))
+                    self._operations += len(blocks.warmup[-1].time_us) * clock.k
+                blocks.timed.append(clock.run(counts[name].samples))
+                self._operations += counts[name].iterations
+            self._backend.context.mark(self._operations)
             self._backend.barrier(self._queue)
-        for name, value in self._backend.witness().counters.items():
-            if name in _LEVELS:
-                self._counters[name] = min(value, self._counters.get(name, value))
+            self._backend.host_sync(self._queue)
+        for counter, value in self._backend.witness().counters.items():
+            if counter in LEVELS:
+                self._counters[counter] = min(value, self._counters.get(counter, value))
             else:
-                self._counters[name] = self._counters.get(name, 0) + value - before[name]
-        self._loads.append(_load_average())
+                self._counters[counter] = self._counters.get(counter, 0) + value - before[counter]
+        self._states.append(self._block_state())
 
     def finish(self, *, corrupt: bool, stage_seconds: Callable[[], dict[str, float]], communicator_us: float) -> Any:
-        """Verify and release; returns every rank's `RankCell` as JSON text on rank 0, None elsewhere."""
-        backend, workload = self._backend, self._workload
+        """Prove, verify and release; returns every rank's `RankCell` as JSON text on rank 0, None elsewhere."""
+        backend, workload, rank = self._backend, self._workload, self._backend.context.rank
         with self._stage("proof"):
             memory, capabilities = backend.memory(), backend.capabilities()
+            evidence = kernel_evidence(self._clocks.values(), rank=rank, counters=self._counters)
         with self._stage("verify"):
             checked = workload.verify(corrupt=corrupt)
-        sides = workload.sides()
-        wire, essential = workload.wire_bytes(), workload.essential_bytes()
+        sides = workload.sides(captured=min((clock.k for clock in self._clocks.values()), default=1))
+        graph = self._clocks.get("graph")
+        capture_us = graph.capture_us if isinstance(graph, GraphClock) else None
         with self._stage("teardown"):
+            for clock in self._clocks.values():
+                clock.release()
             deregistration_us = workload.release()
-        rank = backend.context.rank
         cell = RankCell(
             rank=rank,
-            k=self._k,
-            alignment=backend.alignment,
-            time_us=tuple(block.time_us for block in self._timed),
-            start_us=tuple(block.start_us for block in self._timed),
-            wall_us=tuple(block.wall_us for block in self._timed),
-            warmup_time_us=tuple(block.time_us for block in self._warmup),
-            warmup_start_us=tuple(block.start_us for block in self._warmup),
-            warmup_wall_us=tuple(block.wall_us for block in self._warmup),
+            clocks={name: self._rank_clock(name) for name in self._clocks},
             operations=self._operations,
             counters=self._counters,
-            kernels=(),
+            evidence=evidence,
             verification=checked,
-            essential_bytes=essential,
-            wire_bytes=wire,
+            essential_bytes=workload.essential_bytes(),
+            wire_bytes=workload.wire_bytes(),
             sides=sides,
             process=ProcessState(
                 rank=rank,
@@ -146,6 +170,7 @@ class CellRun:
                 num_communicators=memory.num_communicators,
                 num_windows=memory.num_windows,
                 num_pools=memory.num_pools,
+                cta_policy=backend.context.cta_policy if backend.context.device is not None else None,
                 coalesced=capabilities.coalescing,
             ),
             memory=Memory(
@@ -157,27 +182,62 @@ class CellRun:
             ),
             communicator_us=communicator_us,
             registration_us=self._registration_us,
+            num_registrations=memory.num_registrations - self._registrations_before,
+            first_registration=self._registrations_before == 0 < memory.num_registrations,
             deregistration_us=deregistration_us,
-            load_average=tuple(self._loads),
+            capture_us=capture_us,
+            block_states=tuple(self._states),
             stage_seconds=stage_seconds(),
         )
         return self._ranks.gather(cell.model_dump_json())
 
-    def _run(self, *, samples: int, k: int) -> BlockTimes:
-        times = run_block(
-            self._backend,
-            self._workload.step,
-            queue=self._queue,
-            samples=samples,
-            k=k,
-            first_iteration=self._iteration,
-            epoch_ns=self._epoch_ns,
-        )
-        self._iteration += samples * k
-        return times
+    def _clock_args(self) -> dict[str, Any]:
+        return {"queue": self._queue, "epoch_ns": self._epoch_ns}
 
-    def _estimate(self, iterations: int) -> float:
-        return self._ranks.agree_max(self._run(samples=1, k=iterations).time_us[0])
+    def _make_clock(self, name: Clock) -> TimedClock:
+        if name == "graph":
+            return GraphClock(self._backend, self._workload.step, **self._clock_args())
+        return CallClock(self._backend, self._workload.step, name=name, **self._clock_args())
+
+    def _rank_clock(self, name: Clock) -> RankClock:
+        clock, blocks = self._clocks[name], self._blocks[name]
+        return RankClock(
+            k=clock.k, alignment=clock.alignment, timed=_series(blocks.timed), warmup=_series(blocks.warmup)
+        )
+
+    def _block_state(self) -> BlockState:
+        rank, number = self._backend.context.rank, len(self._states)
+        state = self._backend.device_state()
+        if state is None:
+            return BlockState(rank=rank, block=number, load_average=_load_average())
+        return BlockState(
+            rank=rank,
+            block=number,
+            sm_clock_mhz=state.sm_clock_mhz,
+            power_w=state.power_w,
+            throttle_reasons=state.throttle_reasons,
+            load_average=_load_average(),
+        )
+
+
+def _clock_names(clock: str) -> tuple[Clock, ...]:
+    """The clocks of a scenario's `measure.clock`, resolved."""
+    names: dict[str, tuple[Clock, ...]] = {
+        "both": ("graph", "stream"),
+        "graph": ("graph",),
+        "stream": ("stream",),
+        "host": ("host",),
+    }
+    return names[clock]
+
+
+def _series(blocks: list[BlockTimes]) -> RankSeries:
+    return RankSeries(
+        time_us=tuple(block.time_us for block in blocks),
+        issue_us=tuple(block.issue_us for block in blocks),
+        start_us=tuple(block.start_us for block in blocks),
+        wall_us=tuple(block.wall_us for block in blocks),
+    )
 
 
 def _load_average() -> float:

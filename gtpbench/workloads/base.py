@@ -10,17 +10,26 @@ from gtpbench.record.model import Side, Verification
 class Workload(ABC):
     """A timed unit of work. All methods are collective unless they say local."""
 
-    def __init__(self, backend: Backend, case: Case, arm: Arm, *, seed: int, cache_bytes: int | None) -> None:
+    def __init__(
+        self, backend: Backend, case: Case, arm: Arm, *, seed: int, cache_bytes: int | None, sweep_max_bytes: int
+    ) -> None:
         """Keep what is needed; nothing is allocated. Local.
 
         Args:
             cache_bytes: size of the cache that rotation must exceed, None where unknown.
+            sweep_max_bytes: the largest size of the sweep, which sizes nccl-tests' buffers.
         """
         self.backend = backend
         self.case = case
         self.arm = arm
         self.seed = seed
         self.cache_bytes = cache_bytes
+        self.sweep_max_bytes = sweep_max_bytes
+
+    @property
+    def interval_operations(self) -> int | None:
+        """Operations in every timed interval where the arm prescribes them. Local."""
+        return None
 
     @abstractmethod
     def prepare(self) -> float:
@@ -39,8 +48,12 @@ class Workload(ABC):
         """Deregister and free; returns microseconds of deregistration."""
 
     @abstractmethod
-    def sides(self) -> dict[str, Side]:
-        """The buffer roles of the timed operation. Local."""
+    def sides(self, *, captured: int) -> dict[str, Side]:
+        """The buffer roles of the timed operation. Local.
+
+        Args:
+            captured: operations of the shortest interval: slots beyond it are not used by every clock.
+        """
 
     @abstractmethod
     def essential_bytes(self) -> int:

@@ -10,6 +10,8 @@ from gtpbench.workloads.base import Workload
 
 SLOT_ALIGNMENT_BYTES = 4096
 _MAX_SLOTS = 256
+_NCCLTESTS_OPERATIONS = 20
+"""nccl-tests captures or issues its `-n` iterations, 20 by default, in one go."""
 _DEFAULT_CACHE_BYTES = 32 * 2**20
 _VERIFY_SEED_OFFSET = 1_000_003
 """Verification draws other data than the timed blocks did, so that stale results cannot pass."""
@@ -32,15 +34,16 @@ class CollectiveWorkload(Workload):
         self._stride, self._num_slots = self._rotation()
         whole_pool = send_pool if self._collective.reduces else recv_pool
         if case.placement == "in_place":
-            whole = backend.alloc(self._stride * self._num_slots, dtype=case.dtype, pool=whole_pool)
+            whole = self._alloc(self._stride, whole_pool)
             self._slots = [self._in_place_slot(whole, slot) for slot in range(self._num_slots)]
             self._strides = {"send": self._stride, "recv": self._stride}
         else:
-            send_stride = self._round_up(self._send_count)
-            recv_stride = self._round_up(self._recv_count)
+            # nccl-tests shifts both buffers by the larger one.
+            send_stride = self._stride if self._is_nccltests else self._round_up(self._send_count)
+            recv_stride = self._stride if self._is_nccltests else self._round_up(self._recv_count)
             self._strides = {"send": send_stride, "recv": recv_stride}
-            send = backend.alloc(send_stride * self._num_slots, dtype=case.dtype, pool=send_pool)
-            recv = backend.alloc(recv_stride * self._num_slots, dtype=case.dtype, pool=recv_pool)
+            send = self._alloc(send_stride, send_pool)
+            recv = self._alloc(recv_stride, recv_pool)
             self._slots = [
                 (
                     backend.slice(send, slot * send_stride, self._send_count),
@@ -49,7 +52,7 @@ class CollectiveWorkload(Workload):
                 for slot in range(self._num_slots)
             ]
         self._pools = sorted({send_pool, recv_pool})
-        registration_us = sum(backend.register(pool) for pool in self._pools)
+        registration_us = sum(backend.register(pool, owner=self.arm.name) for pool in self._pools)
         for slot in range(self._num_slots):
             self._fill(slot, seed=self.seed + slot, kind=self._timed_kind())
         return registration_us
@@ -115,17 +118,24 @@ class CollectiveWorkload(Workload):
         )
 
     def release(self) -> float:
-        """Deregister and free both pools."""
-        return sum(self.backend.release(pool) for pool in self._pools)
+        """Deregister and free both pools; no slot may hold on to their memory any more."""
+        self._slots.clear()
+        return sum(self.backend.release(pool, owner=self.arm.name) for pool in self._pools)
 
-    def sides(self) -> dict[str, Side]:
-        """Send and receive, as they were timed."""
+    @property
+    def interval_operations(self) -> int | None:
+        """nccl-tests' number for its arms, free for the others. Local."""
+        return _NCCLTESTS_OPERATIONS if self._is_nccltests else None
+
+    def sides(self, *, captured: int) -> dict[str, Side]:
+        """Send and receive, as they were timed. Local."""
+        used = min(self._num_slots, captured)
         in_place = self.case.placement == "in_place"
         described: dict[str, Side] = {}
         for role, buffer in zip(("send", "recv"), self._slots[0], strict=True):
             window = buffer.pool == "window"
             slot_bytes = self._strides[role] * self._dtype.size_bytes
-            resident = None if self.cache_bytes is None else slot_bytes * self._num_slots <= self.cache_bytes
+            resident = None if self.cache_bytes is None else slot_bytes * used <= self.cache_bytes
             described[role] = Side(
                 allocator=f"{self.backend.name}:{buffer.pool}",
                 registration=buffer.pool,
@@ -147,9 +157,17 @@ class CollectiveWorkload(Workload):
         """What the backend's algorithm sends."""
         return self.backend.wire_bytes(self.case.collective, self.case.size_bytes)
 
+    @property
+    def _is_nccltests(self) -> bool:
+        return self.arm.family == "nccltests"
+
+    def _alloc(self, stride: int, pool: PoolKind) -> Buffer:
+        """All slots of a side."""
+        return self.backend.alloc(stride * self._num_slots, dtype=self.case.dtype, pool=pool, owner=self.arm.name)
+
     def _pool(self, role: str) -> PoolKind:
         if self.arm.registration == "none" or self.arm.sides not in {"both", role}:
-            return "plain"
+            return "mem_alloc" if self._is_nccltests else "plain"
         return "window" if self.arm.registration == "window" else "registered"
 
     def _round_up(self, count: int) -> int:
@@ -161,6 +179,9 @@ class CollectiveWorkload(Workload):
         stride = self._round_up(self.case.count)
         if self.case.hot:
             return stride, 1
+        if self._is_nccltests:
+            # As its startColl does: maxBytes / totalBytes steps, of which no more than the iterations are used.
+            return self.case.count, max(1, min(_NCCLTESTS_OPERATIONS, self.sweep_max_bytes // self.case.size_bytes))
         wanted = 2 * (self.cache_bytes or _DEFAULT_CACHE_BYTES)
         return stride, min(_MAX_SLOTS, -(-wanted // (stride * self._dtype.size_bytes)))
 

@@ -61,6 +61,7 @@ def run_ranks(
     num_nodes: int = 1,
     enter: bool = True,
     kill_after_s: float = KILL_AFTER_S,
+    device: int | None = None,
 ) -> list[Any]:
     """What `work(backend, *args)` returns on each of `num_ranks` processes.
 
@@ -73,6 +74,7 @@ def run_ranks(
         num_nodes: what the ranks are told; they run on one host all the same.
         enter: open the backend before `work` and close it afterwards.
         kill_after_s: when a hanging rank is killed.
+        device: CUDA device that all ranks share; None on CPU ranks.
 
     Raises:
         AssertionError: a rank failed, with its traceback, or had to be killed.
@@ -85,7 +87,7 @@ def run_ranks(
         ranks, pipes = [], []
         for rank in range(num_ranks):
             ours, theirs = context.Pipe(duplex=False)
-            place = {"rank": rank, "num_ranks": num_ranks, "num_nodes": num_nodes, "timeout_s": timeout_s}
+            place = {"rank": rank, "num_ranks": num_ranks, "num_nodes": num_nodes, "timeout_s": timeout_s, "device": device}
             process = context.Process(target=_rank, args=(theirs, backend, place, meeting, enter, work, args))
             process.start()
             theirs.close()
