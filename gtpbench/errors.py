@@ -26,7 +26,7 @@ class ExitCode(IntEnum):
     REGRESSED = 10
     UNDECIDED = 11
     NOT_AS_ASKED = 12
-    """An arm the user named was skipped, fell back or is unproven; or a comparison was refused."""
+    """An arm the user named was skipped, fell back or is unproven; a comparison was refused; import left rows out."""
     INTERRUPTED = 130
 
 

@@ -7,7 +7,7 @@ from types import FrameType
 import typer
 
 from gtpbench import __version__
-from gtpbench.cli import allgather, env, list_, merge, plan, reducescatter, report, run
+from gtpbench.cli import allgather, env, import_, list_, merge, plan, reducescatter, report, run
 from gtpbench.cli.output import say
 from gtpbench.errors import ExitCode, GtpbenchError, Interrupted
 
@@ -26,6 +26,7 @@ app.command("run")(run.command)
 app.command("plan")(plan.command)
 app.command("report")(report.command)
 app.command("merge")(merge.command)
+app.command("import")(import_.command)
 app.command("list")(list_.command)
 app.command("env")(env.command)
 

@@ -28,6 +28,7 @@ class CollectiveFlags:
     op: str
     placement: str
     num_ranks: int | None
+    ranks_per_gpu: int | None
     backend: str
     clock: str
     hot: bool
@@ -68,6 +69,7 @@ class CollectiveFlags:
             "arms": self._arms(),
             "backend": self.backend,
             "num_ranks": self.num_ranks if self.num_ranks is not None else "auto",
+            "ranks_per_gpu": self.ranks_per_gpu or 1,
             "measure": {key: value for key, value in measure.items() if value is not None},
             "functional": self.functional,
             "allow_skip": self.allow_skip,

@@ -1,5 +1,7 @@
 """`gtpbench env`."""
 
+from typing import Any
+
 from gtpbench.cli import options as o
 
 
@@ -16,11 +18,19 @@ def command(format: o.PlanOutputFormat = o.PlanFormat.TABLE) -> None:
     from gtpbench.launch.probe import host_facts, libraries
 
     facts = host_facts()
+    facts["gpu_states"] = [gpu.model_dump(mode="json") for gpu in facts["gpu_states"]]
     facts["libraries"] = {library.name: library.version for library in libraries(with_torch=False)}
     if format is o.PlanFormat.JSON:
         emit(json.dumps(facts, indent=2))
         return
     width = max(map(len, facts))
     for name, value in facts.items():
-        shown = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
-        emit(f"{name:<{width}}  {shown if shown not in (None, '', ()) else '-'}")
+        emit(f"{name:<{width}}  {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_shown(item)}" for key, item in value.items()) or "-"
+    if isinstance(value, list | tuple):
+        return "; ".join(map(_shown, value)) or "-"
+    return "-" if value in {None, ""} else str(value)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gtpbench.cli.output import Watcher, emit, say
 from gtpbench.cli.show import show
+from gtpbench.doctor import preflight
 from gtpbench.errors import ExitCode, GtpbenchError, Interrupted, UsageError, worst
 from gtpbench.launch.attach import Attached, Peers, attached, wait_for_supervisor
 from gtpbench.launch.outcome import records_code
@@ -159,6 +160,7 @@ def _node(
         scratch=scratch,
         command=("gtpbench", *(word.encode(errors="replace").decode() for word in sys.argv[1:])),
         conclude=conclude,
+        examine=lambda environment: preflight(environment, plan),
         observer=watcher,
     )
 

@@ -34,7 +34,7 @@ def _backends() -> str:
         (
             name,
             entry.origin,
-            entry.target.split(":")[0].replace(".", "/") + ".py" if entry.target else "not in this version",
+            entry.target.split(":")[0].replace(".", "/") + ".py",
             entry.summary,
         )
         for name, entry in BACKENDS.items()

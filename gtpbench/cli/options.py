@@ -77,6 +77,15 @@ NumRanks = Annotated[
     int | None,
     typer.Option("--num-ranks", metavar="N", min=1, help="Ranks; all visible GPUs, else 2 CPU ranks."),
 ]
+RanksPerGpu = Annotated[
+    int | None,
+    typer.Option(
+        "--ranks-per-gpu",
+        metavar="N",
+        min=1,
+        help="Ranks on each GPU; 1. More need NCCL 2.30 and MPS, and show paths and correctness, no speed.",
+    ),
+]
 Backend = Annotated[BackendOption, typer.Option("--backend", help="What moves the bytes.")]
 Clock = Annotated[ClockOption, typer.Option("--clock", help="Clock of the headline.")]
 Hot = Annotated[bool, typer.Option("--hot", help="One buffer, no rotation: a cached figure.")]

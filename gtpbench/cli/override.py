@@ -13,6 +13,7 @@ class Overrides:
     """The flags as given; None or False where a flag was left out."""
 
     num_ranks: int | None
+    ranks_per_gpu: int | None
     launches: int | None
     time_budget: float | None
     seed: int | None
@@ -30,8 +31,8 @@ class Overrides:
         table = load_scenario(path).model_dump()
         measure = {"launches": self.launches, "time_budget_s": self.time_budget, "seed": self.seed}
         table["measure"] |= {key: value for key, value in measure.items() if value is not None}
-        if self.num_ranks is not None:
-            table["num_ranks"] = self.num_ranks
+        ranks = {"num_ranks": self.num_ranks, "ranks_per_gpu": self.ranks_per_gpu}
+        table |= {key: value for key, value in ranks.items() if value is not None}
         table["functional"] |= self.functional
         table["allow_skip"] |= self.allow_skip
         return build_scenario(table, origin="flags")

@@ -7,6 +7,7 @@ def command(
     scenario: o.ScenarioFile,
     *,
     num_ranks: o.NumRanks = None,
+    ranks_per_gpu: o.RanksPerGpu = None,
     launches: o.Launches = None,
     time_budget: o.TimeBudget = None,
     seed: o.Seed = None,
@@ -28,6 +29,7 @@ def command(
 
     overrides = Overrides(
         num_ranks=num_ranks,
+        ranks_per_gpu=ranks_per_gpu,
         launches=launches,
         time_budget=time_budget,
         seed=seed,

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,13 @@ def test_merge(folder: Path) -> None:
     for name in ("run-1", "run-2"):
         assert gtpbench("run", path, "--out", name, cwd=folder).run().code == 0
     assert "2 launches" in _typed("merge", folder).stdout
+
+
+def test_import(folder: Path) -> None:
+    """An output of nccl-tests beside it becomes a folder that `report` renders."""
+    shutil.copy(ROOT / "tests" / "data" / "nccl-tests" / "all_gather_R0.json", folder)
+    assert "imported from another tool" in _typed("import", folder).stdout
+    assert gtpbench("report", "imported", cwd=folder).run().code == 0
 
 
 @pytest.mark.parametrize("what", ["arms", "backends", "collectives", "dtypes", "scenarios", "skips", "schema"])

@@ -11,25 +11,26 @@ from typer.testing import CliRunner
 
 from gtpbench.cli.app import app
 
-COMMANDS = ("allgather", "reducescatter", "run", "plan", "report", "merge", "list", "env")
+COMMANDS = ("allgather", "reducescatter", "run", "plan", "report", "merge", "import", "list", "env")
 HEAVY = frozenset({"torch", "pandas", "scipy", "matplotlib", "numpy", "pydantic"})
 
 COLLECTIVE_FLAGS = {
     "--arm", "--symm", "--nvls", "--no-nvls", "-b", "--minbytes", "-e", "--maxbytes", "-f", "--stepfactor", "-d",
-    "--datatype", "-o", "--op", "--placement", "--num-ranks", "--backend", "--clock", "--hot", "--launches", "-n",
-    "--iters", "-w", "--warmup", "--time-budget", "--seed", "--functional", "--out", "--append", "--allow-skip",
-    "--format", "--save-scenario",
+    "--datatype", "-o", "--op", "--placement", "--num-ranks", "--ranks-per-gpu", "--backend", "--clock", "--hot",
+    "--launches", "-n", "--iters", "-w", "--warmup", "--time-budget", "--seed", "--functional", "--out", "--append",
+    "--allow-skip", "--format", "--save-scenario",
 }  # fmt: skip
 FLAGS = {
     "allgather": COLLECTIVE_FLAGS,
     "reducescatter": COLLECTIVE_FLAGS,
     "run": {
-        "--num-ranks", "--launches", "--time-budget", "--seed", "--functional", "--out", "--append", "--allow-skip",
-        "--format", "--save-scenario",
+        "--num-ranks", "--ranks-per-gpu", "--launches", "--time-budget", "--seed", "--functional", "--out", "--append",
+        "--allow-skip", "--format", "--save-scenario",
     },
-    "plan": {"--num-ranks", "--launches", "--time-budget", "--format"},
+    "plan": {"--num-ranks", "--ranks-per-gpu", "--launches", "--time-budget", "--format"},
     "report": {"--format"},
     "merge": {"--out", "--format"},
+    "import": {"--out", "--arm", "--format"},
     "list": set(),
     "env": {"--format"},
 }  # fmt: skip

@@ -92,6 +92,23 @@ def test_arms_of_one_environment_share_a_set() -> None:
     assert {"NCCL_NVLS_ENABLE": "0"} == plan.sets[3].env
 
 
+@pytest.mark.parametrize(
+    ("ranks_per_gpu", "added"),
+    [
+        (1, {}),
+        (2, {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}),
+        (3, {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_MAX_CTAS": "8"}),
+        (4, {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_MAX_CTAS": "8"}),
+    ],
+)
+def test_sharing_a_gpu_is_part_of_every_sets_environment(ranks_per_gpu: int, added: dict[str, str]) -> None:
+    """On top of what the arm sets; three ranks or more take fewer CTAs each."""
+    plan = make_plan(arms=["none", "symm", "symm:nonvls"], ranks_per_gpu=ranks_per_gpu, **NCCL)
+    own: list[dict[str, str]] = [{"NCCL_GRAPH_REGISTER": "0"}, {}, {"NCCL_NVLS_ENABLE": "0"}]
+    assert [variables | added for variables in own] == [worker_set.env for worker_set in plan.sets]
+    assert all(not arm.env for arm in make_plan(ranks_per_gpu=ranks_per_gpu).arms)
+
+
 def test_a_named_backend_runs_all_arms() -> None:
     """`--backend standin` plays every arm."""
     plan = make_plan(backend="standin")
@@ -103,6 +120,7 @@ def test_a_named_backend_runs_all_arms() -> None:
     "changed",
     [
         {"num_ranks": 4},
+        {"ranks_per_gpu": 2},
         {"arms": ["symm", "none"]},
         {"arms": ["none"]},
         {"workload": {"collectives": ["all_gather"], "sizes": ["128K"]}},

@@ -3,7 +3,15 @@
 import pytest
 
 from gtpbench.errors import UsageError
-from gtpbench.units import format_rate, format_seconds, format_size, gb_per_s, parse_size
+from gtpbench.units import (
+    format_gib,
+    format_rate,
+    format_seconds,
+    format_size,
+    format_times_us,
+    gb_per_s,
+    parse_size,
+)
 
 KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
 
@@ -110,6 +118,28 @@ def test_format_size_is_short_and_exact(size_bytes: int, text: str) -> None:
 def test_format_seconds_is_for_people(seconds: float, text: str) -> None:
     """Tenths below ten seconds, minutes from two minutes on, seconds always in two digits."""
     assert text == format_seconds(seconds)
+
+
+@pytest.mark.parametrize(
+    ("times_us", "text"),
+    [
+        ((310.0,), "310 us"),
+        ((999.4,), "999 us"),
+        ((999.6,), "1.00 ms"),
+        ((12_340.0, 11_800.0, 14_010.0), "12.3 ms (11.8–14.0)"),
+        ((12_340.0, 12_340.0, 12_341.0), "12.3 ms"),
+        ((3.6e6, 900.0, 4e6), "3.60 s (0.0009–4.00)"),
+        ((0.0,), "0.00 us"),
+    ],
+)
+def test_costs_are_for_people(times_us: tuple[float, ...], text: str) -> None:
+    """The unit is the median's; the range is in the same unit, and left out where it has no width."""
+    assert text == format_times_us(*times_us)
+
+
+def test_gib_has_two_decimals() -> None:
+    """141 GB of HBM are 131.32 GiB."""
+    assert format_gib(141 * 10**9) == "131.32"
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ DEFAULTS: dict[str, Any] = {
     "op": "sum",
     "placement": "out_of_place",
     "num_ranks": None,
+    "ranks_per_gpu": None,
     "backend": "auto",
     "clock": "auto",
     "hot": False,
@@ -110,7 +111,8 @@ def test_measurement_flags_reach_the_scenario() -> None:
 
 def test_ranks_backend_and_switches_reach_the_scenario() -> None:
     """Ranks are `auto` unless given."""
-    assert "auto" == _scenario().num_ranks
+    assert ("auto", 1) == (_scenario().num_ranks, _scenario().ranks_per_gpu)
+    assert ("auto", 2) == (_scenario(ranks_per_gpu=2).num_ranks, _scenario(ranks_per_gpu=2).ranks_per_gpu)
     scenario = _scenario(num_ranks=4, backend="gloo", functional=True, allow_skip=True)
     assert (4, "gloo", True, True) == (
         scenario.num_ranks,
@@ -136,6 +138,7 @@ def test_ranks_backend_and_switches_reach_the_scenario() -> None:
         ({"time_budget": float("inf")}, "measure.time_budget_s"),
         ({"launches": 1001}, "measure.launches"),
         ({"num_ranks": 4097}, "num_ranks"),
+        ({"ranks_per_gpu": 65}, "ranks_per_gpu"),
     ],
 )
 def test_bad_flags_are_refused(flags: dict[str, Any], told: str) -> None:

@@ -28,6 +28,7 @@ blocks_s = 7.5
 """
 NOTHING: dict[str, Any] = {
     "num_ranks": None,
+    "ranks_per_gpu": None,
     "launches": None,
     "time_budget": None,
     "seed": None,
@@ -55,9 +56,10 @@ def test_without_flags_the_file_is_the_scenario(path: Path) -> None:
 
 def test_flags_win_over_keys(path: Path) -> None:
     """And leave all other keys alone."""
-    scenario = _apply(path, num_ranks=2, launches=1, time_budget=0.5, seed=0, functional=True)
-    assert (2, 1, 0.5, 0, True) == (
+    scenario = _apply(path, num_ranks=2, ranks_per_gpu=2, launches=1, time_budget=0.5, seed=0, functional=True)
+    assert (2, 2, 1, 0.5, 0, True) == (
         scenario.num_ranks,
+        scenario.ranks_per_gpu,
         scenario.measure.launches,
         scenario.measure.time_budget_s,
         scenario.measure.seed,
@@ -81,6 +83,7 @@ def test_a_flag_left_out_does_not_switch_a_key_off(path: Path) -> None:
     ("given", "key"),
     [
         ({"num_ranks": 5000}, "num_ranks"),
+        ({"ranks_per_gpu": 500}, "ranks_per_gpu"),
         ({"launches": 5000}, "measure.launches"),
         ({"time_budget": float("nan")}, "measure.time_budget_s"),
         ({"time_budget": float("inf")}, "measure.time_budget_s"),

@@ -37,6 +37,24 @@ def test_nccl_without_gpus_still_resolves() -> None:
     assert 1 == resolve(AUTO.model_copy(update={"backend": "nccl_torch"}), make_facts()).num_ranks
 
 
+def test_ranks_that_share_a_gpu_fill_all_gpus() -> None:
+    """Unless a number of ranks is given, or a launcher's decides."""
+    shared = AUTO.model_copy(update={"ranks_per_gpu": 2})
+    assert 16 == resolve(shared, make_facts(num_gpus=8)).num_ranks
+    assert 2 == resolve(shared.model_copy(update={"backend": "nccl_direct"}), make_facts()).num_ranks
+    assert 3 == resolve(shared.model_copy(update={"num_ranks": 3}), make_facts(num_gpus=8)).num_ranks
+    assert 4 == resolve(shared, make_facts(num_gpus=8, world_size=4)).num_ranks
+
+
+@pytest.mark.parametrize(("backend", "num_gpus"), [("auto", 0), ("cpu", 8), ("gloo", 0), ("standin", 8)])
+def test_cpu_ranks_share_no_gpu(backend: str, num_gpus: int) -> None:
+    """Asking for it is a mistake, and the resolved backend is named."""
+    asked = AUTO.model_copy(update={"backend": backend, "ranks_per_gpu": 2})
+    named = "cpu" if backend == "auto" else backend
+    with pytest.raises(UsageError, match=f"ranks_per_gpu = 2: {named} ranks use no GPU"):
+        resolve(asked, make_facts(num_gpus=num_gpus))
+
+
 def test_values_that_were_given_stay() -> None:
     """Resolution touches `auto` only."""
     scenario = make_scenario(num_ranks=3)
