@@ -9,11 +9,13 @@ from gtpbench.launch.attempt import Failure
 from gtpbench.measure.byte_proof import byte_proof, modelled_proof
 from gtpbench.measure.cell import RankCell, RankClock
 from gtpbench.measure.kernel_proof import kernel_proof
+from gtpbench.measure.nccl_log import parse_log
 from gtpbench.plan import Arm, Case, Plan, digest, wire_bytes_all_ranks
 from gtpbench.record.model import (
     Clock,
     Costs,
     Execution,
+    Memory,
     Origin,
     Proof,
     RankEvidence,
@@ -66,6 +68,7 @@ def measured_record(
     launch: int,
     environment_id: str,
     nccl_version: str | None,
+    log_lines: tuple[str, ...] | None,
     fault: str | None,
 ) -> Record:
     """A cell that ran to its end; wrong data makes it `wrong_result`, without timings."""
@@ -78,7 +81,7 @@ def measured_record(
         execution=execution,
         samples={} if wrong else _series(cells, "timed"),
         warmup={} if wrong else _series(cells, "warmup"),
-        proof=_proof(plan, case, arm, cells, nccl_version=nccl_version),
+        proof=_proof(plan, case, arm, cells, nccl_version=nccl_version, log_lines=log_lines),
         verification=verification,
         traffic=Traffic(
             essential_bytes=cells[0].essential_bytes,
@@ -89,7 +92,7 @@ def measured_record(
         sides=cells[0].sides,
         processes=tuple(cell.process for cell in cells),
         block_states=tuple(state for cell in _device_cells(cells) for state in cell.block_states),
-        memory=tuple(cell.memory for cell in cells),
+        memory=_memory(cells, log_lines),
         costs=Costs(
             communicator_us=tuple(cell.communicator_us for cell in cells),
             registration_us=tuple(cell.registration_us for cell in cells),
@@ -171,14 +174,30 @@ def _device_cells(cells: Sequence[RankCell]) -> Sequence[RankCell]:
     return cells if cells[0].process.cta_policy is not None else cells[:1]
 
 
+def _memory(cells: Sequence[RankCell], log_lines: tuple[str, ...] | None) -> tuple[Memory, ...]:
+    """Of every rank; the log tells how much address space NCCL gave the windows."""
+    va_bytes = parse_log(log_lines or ()).symmetric_va_bytes
+    return tuple(cell.memory.model_copy(update={"symmetric_va_bytes": va_bytes}) for cell in cells)
+
+
 def _captures(cells: Sequence[RankCell]) -> tuple[float, ...] | None:
     times = tuple(cell.capture_us for cell in cells if cell.capture_us is not None)
     return times or None
 
 
-def _proof(plan: Plan, case: Case, arm: Arm, cells: Sequence[RankCell], *, nccl_version: str | None) -> Proof:
+def _proof(
+    plan: Plan,
+    case: Case,
+    arm: Arm,
+    cells: Sequence[RankCell],
+    *,
+    nccl_version: str | None,
+    log_lines: tuple[str, ...] | None,
+) -> Proof:
     if BACKENDS[arm.backend].origin == "measured":
         evidence = [item for cell in cells for item in cell.evidence]
+        if log_lines is not None:
+            evidence.append(RankEvidence(rank=0, source="tuning_log", lines=log_lines))
         return kernel_proof(case, arm, evidence, nccl_version=nccl_version)
     modelled = origin_of(plan, arm) == "modelled"
     counted = [

@@ -100,6 +100,8 @@ class Attempt:
     interrupted: Callable[[], bool]
     on_turn: Callable[[int], None]
     """Told the number of the newest turn, for progress."""
+    reads_paths: bool = False
+    """Time nothing: run every cell once with NCCL's log on."""
     _processes: list[_Process] = field(default_factory=list)
     _values: PipeBoard = field(default_factory=PipeBoard)
     _block_seconds: dict[int, float] = field(default_factory=dict)
@@ -138,7 +140,7 @@ class Attempt:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=dict(os.environ) | set_variables(worker_set, self.place),
+                env=dict(os.environ) | set_variables(worker_set, self.place) | self._log_variables(worker_set, rank),
                 pass_fds=(event_write, control_read, board_fd),
                 process_group=0,
             )
@@ -156,6 +158,18 @@ class Attempt:
         )
         process.control.send({"spec": self._spec(process, board_fd).model_dump_json()})
         return process
+
+    def _nccl_log(self, worker_set: WorkerSet, rank: int) -> Path | None:
+        """Where NCCL writes its log: rank 0 alone says what all ranks do."""
+        wanted = self.reads_paths and rank == 0
+        return (self.log_dir / f"nccl-set{worker_set.set_id}.log").resolve() if wanted else None
+
+    def _log_variables(self, worker_set: WorkerSet, rank: int) -> dict[str, str]:
+        log = self._nccl_log(worker_set, rank)
+        if log is None:
+            return {}
+        file = str(log).replace("%", "%%")  # NCCL puts host and process in place of %h and %p
+        return {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,TUNING,REG,ALLOC", "NCCL_DEBUG_FILE": file}
 
     def _spec(self, process: _Process, board_fd: int) -> WorkerSpec:
         place, worker_set = self.place, process.worker_set
@@ -188,6 +202,8 @@ class Attempt:
             counts=tuple((*key, *counts) for key, counts in sorted(self.counts.items())),
             num_cases=self.num_cases,
             decides=first,
+            reads_paths=self.reads_paths,
+            nccl_log=str(log) if (log := self._nccl_log(worker_set, process.rank)) else None,
         )
 
     def _loop(self, selector: selectors.BaseSelector) -> Finished | Failure:

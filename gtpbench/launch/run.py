@@ -15,6 +15,7 @@ from gtpbench.errors import ExitCode, RunError, UsageError, worst
 from gtpbench.launch.assemble import failed_record, measured_record, skipped_record
 from gtpbench.launch.attempt import Attempt, CountKey, Failure, Finished, Live, set_variables
 from gtpbench.launch.faults import VARIABLE as FAULT_VARIABLE
+from gtpbench.launch.path_log import PathLog, read_paths
 from gtpbench.launch.pipes import Message
 from gtpbench.launch.place import Place
 from gtpbench.launch.probe import host_facts, libraries
@@ -60,6 +61,8 @@ class Run:
     """case index -> (samples, k), the same in every launch of the folder."""
     failures: list[str] = field(default_factory=list)
     """Failures that cost no cell: ranks that did not end."""
+    paths: PathLog = field(default_factory=dict)
+    """What NCCL's log says of each cell; empty without NCCL."""
     _told: set[str] = field(default_factory=set)
     """Codes of findings."""
     _signals: int = 0
@@ -75,11 +78,38 @@ class Run:
             self.counts.update(_known_counts(self.plan, self.folder.records))
         launches = range(first, first + self.plan.scenario.measure.launches)
         with self._signals_caught():
+            self._read_paths(first)
             for launch in launches:
                 code = _Launch(run=self, number=launch, last=launch == launches[-1]).execute()
                 if code is not None:
                     return code
         return self.final_code()
+
+    def _read_paths(self, launch: int) -> None:
+        """Ask NCCL for its choices, in processes of their own."""
+        sets = [worker_set for worker_set in self.live_sets() if worker_set.backend.startswith("nccl")]
+        arms = [arm for worker_set in sets for arm in worker_set.arms]
+        by_case = [
+            (index, [arm for arm in arms if (case.case_id, arm) not in self.skipped])
+            for index, case in enumerate(self.plan.cases)
+        ]
+        live = [(index, runnable) for index, runnable in by_case if runnable]
+        if not live:
+            return
+        self.observer.progress(done=0, total=len(live), text="reading NCCL's choices")
+        found = read_paths(
+            self.plan,
+            place=self.place,
+            launch=launch,
+            live=live,
+            sets=sets,
+            log_dir=self.scratch,
+            interrupted=self.interrupted,
+        )
+        if isinstance(found, Failure):
+            self.observer.warn(f"no log of NCCL's choices: {found.text}; ring, NVLS and PAT are not told apart")
+            return
+        self.paths = found
 
     def final_code(self) -> ExitCode:
         """Conclude; a failure that no record shows still makes the run one."""
@@ -293,6 +323,7 @@ class _Launch:
                 launch=self.number,
                 environment_id=self._environment_id,
                 nccl_version=self._nccl_version(),
+                log_lines=run.paths.get((case, arm)),
                 fault=run.fault,
             )
             self._pending.discard((case, arm))

@@ -52,5 +52,9 @@ class WorkerSpec(PlanModel):
     """(case index, arm, clock, samples, k) of cases whose counts an earlier launch has fixed; rank 0's counts."""
     num_cases: int
     """Cases of the launch, among which the time budget is divided."""
+    reads_paths: bool = False
+    """Run every cell once with NCCL's log on, and time nothing."""
+    nccl_log: str | None = None
+    """Where this rank's NCCL writes its log."""
     decides: bool
     """This rank hands the supervisor's exit code to all others at the end."""

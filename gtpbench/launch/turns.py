@@ -58,14 +58,15 @@ def _take_turn(rank: Rank, backend: Backend, turn: Turn, live: Live, *, switched
         rank.events.send({"event": "cell", "case": rank.case, "arm": turn.arm, "ranks": ranks})
 
 
-def _cell(rank: Rank, backend: Backend, case: Case, arm: str) -> CellRun:
+def make_workload(rank: Rank, backend: Backend, case: Case, arm: str) -> CollectiveWorkload:
+    """The workload of a case and an arm on this rank; nothing is allocated yet."""
     if rank.faulty("unequal", arm=arm):
         backend.alloc(64, dtype=case.dtype, pool="window")
     spec = rank.plan.arm(arm)
     if backend.name != spec.backend:
         # The test that wires the wrong backend: its buffers are what that backend has, its record claims the arm.
         spec = spec.model_copy(update={"registration": "none"})
-    workload = CollectiveWorkload(
+    return CollectiveWorkload(
         backend,
         case,
         spec,
@@ -73,7 +74,11 @@ def _cell(rank: Rank, backend: Backend, case: Case, arm: str) -> CellRun:
         cache_bytes=backend.cache_bytes if backend.context.device is not None else probe.last_level_cache_bytes(),
         sweep_max_bytes=max(other.size_bytes for other in rank.plan.cases),
     )
+
+
+def _cell(rank: Rank, backend: Backend, case: Case, arm: str) -> CellRun:
     clock = rank.plan.scenario.measure.clock
+    workload = make_workload(rank, backend, case, arm)
     return CellRun(workload, rank.ranks, rank.stage, clock=clock, epoch_ns=rank.epoch_ns)
 
 

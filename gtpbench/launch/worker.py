@@ -16,6 +16,7 @@ from gtpbench.errors import ExitCode, GtpbenchError
 from gtpbench.launch import probe
 from gtpbench.launch.board import Board
 from gtpbench.launch.faults import Fault
+from gtpbench.launch.log_pass import log_pass
 from gtpbench.launch.meeting import await_all_sets, await_code, introduce, join, leave
 from gtpbench.launch.pipes import Receiver, Sender
 from gtpbench.launch.rank import Rank
@@ -71,8 +72,11 @@ def _run(spec: WorkerSpec, events: Sender, control: Receiver) -> None:
             os.sched_setaffinity(0, {spec.cpu})
     with rank.stage("rendezvous"):
         live = introduce(rank)
-    await_all_sets(rank)
-    walk(rank, backend, live, communicator_us)
+    if spec.reads_paths:
+        log_pass(rank, backend, live)
+    else:
+        await_all_sets(rank)
+        walk(rank, backend, live, communicator_us)
     code = await_code(rank)
     rank.case = rank.arm = -1
     with rank.stage("teardown"):

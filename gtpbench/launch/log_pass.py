@@ -1,0 +1,65 @@
+"""A rank's way through the launch that only reads NCCL's log: every cell once, nothing timed, sets side by side."""
+
+from pathlib import Path
+
+from gtpbench.backends.base import Backend
+from gtpbench.launch.rank import Live, Rank
+from gtpbench.launch.turns import make_workload
+from gtpbench.measure.nccl_log import parse_log, record_lines
+from gtpbench.workloads.base import Workload
+
+
+def log_pass(rank: Rank, backend: Backend, live: Live) -> None:
+    """Run this set's cells; the rank whose NCCL writes a log sends each cell's lines to the supervisor."""
+    log = _Log(Path(rank.spec.nccl_log)) if rank.spec.nccl_log else None
+    mine = set(rank.plan.sets[rank.spec.set_id].arms)
+    for rank.case, arms in live:
+        for number, arm in enumerate(rank.plan.arms):
+            if arm.name not in mine or arm.name not in arms:
+                continue
+            rank.arm = number
+            _run_once(rank, backend, make_workload(rank, backend, rank.plan.cases[rank.case], arm.name))
+            if log is not None:
+                event = {"event": "cell", "case": rank.case, "arm": arm.name, "lines": log.new_lines()}
+                rank.events.send(event)
+
+
+def _run_once(rank: Rank, backend: Backend, workload: Workload) -> None:
+    """Call the operation and, where graphs are timed, capture it: NCCL may choose and register differently there."""
+    queue = backend.queue("compute")
+    with rank.stage("registration"):
+        workload.prepare()
+    with rank.stage("copy_engine" if backend.context.cta_policy == "zero" else "first_collective"):
+        workload.step(0)
+        backend.host_sync(queue)
+    if rank.plan.scenario.measure.clock in {"graph", "both"}:
+        with rank.stage("capture"):
+            graph = backend.capture(lambda: workload.step(0), queue=queue)
+            graph.replay()
+            backend.host_sync(queue)
+            del graph
+    with rank.stage("teardown"):
+        workload.release()
+
+
+class _Log:
+    """NCCL's log file of this process, read cell by cell."""
+
+    def __init__(self, path: Path) -> None:
+        """What is there already belongs to no cell."""
+        self._path = path
+        self._place = path.stat().st_size if path.exists() else 0
+        self._lasting: list[str] = []
+        """What NCCL says once and holds for all cells that follow."""
+
+    def new_lines(self) -> list[str]:
+        """Lines since the last call that `nccl_log` reads, each once."""
+        if not self._path.exists():
+            return []
+        with self._path.open(encoding="utf-8", errors="replace") as file:
+            file.seek(self._place)
+            text = file.read()
+            self._place = file.tell()
+        lines = list(dict.fromkeys([*self._lasting, *record_lines(text.splitlines())]))
+        self._lasting = [line for line in lines if parse_log([line]).symmetric_va_bytes is not None]
+        return lines
