@@ -129,7 +129,9 @@ class MemoryState:
     num_windows: int
     num_pools: int
     num_registrations: int = 0
-    """Registrations made so far, the released ones included."""
+    """Buffers registered so far, the released ones included."""
+    num_window_registrations: int = 0
+    """Those of them that were registered as windows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +233,16 @@ class Backend(ABC):
     @abstractmethod
     def check(self, buffer: Buffer, reference: Reference, *, tolerance: float) -> CheckResult:
         """Compare with the fp64 reference; |difference| over `tolerance`, or NaN, is wrong. Local."""
+
+    def check_all(self, pairs: Sequence[tuple[Buffer, Reference]], *, tolerance: float) -> CheckResult:
+        """`check` of several buffers in one result; a device need not be waited for after each. Local."""
+        results = [self.check(buffer, reference, tolerance=tolerance) for buffer, reference in pairs]
+        return CheckResult(
+            num_wrong=sum(result.num_wrong for result in results),
+            num_checked=sum(result.num_checked for result in results),
+            max_error=max((result.max_error for result in results), default=0.0),
+            sum_squared_error=sum(result.sum_squared_error for result in results),
+        )
 
     @abstractmethod
     def flip(self, buffer: Buffer, index: int) -> None:

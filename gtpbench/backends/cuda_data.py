@@ -1,6 +1,6 @@
 """Generated data on a CUDA device: made, compared and reduced there, chunk by chunk. See `generated` for CPUs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -45,29 +45,43 @@ def poison(buffer: Buffer) -> None:
         buffer.handle.view(torch.uint8).fill_(POISON_BYTE)
 
 
-def check(buffer: Buffer, reference: Reference, *, tolerance: float, num_ranks: int) -> CheckResult:
-    """Compare with the fp64 reference; what has no finite difference is wrong and left out of maximum and sum."""
-    handle = buffer.handle
-    num_wrong = torch.zeros((), dtype=torch.int64, device=handle.device)
-    largest, squares = (torch.zeros((), dtype=torch.float64, device=handle.device) for _ in range(2))
-    place = 0
-    for piece in reference.pieces:
-        for first, last in _chunks(piece[0].count):
-            expected = _expected(piece, first, last, reference=reference, num_ranks=num_ranks, like=handle)
-            error = (handle[place + first : place + last].to(torch.float64) - expected).abs_()
+def check(
+    pairs: Sequence[tuple[Buffer, Reference]], *, tolerance: float, num_ranks: int, device: torch.device
+) -> CheckResult:
+    """Compare buffers with their fp64 references; what has no finite difference is wrong, and in no other figure."""
+    num_wrong = torch.zeros((), dtype=torch.int64, device=device)
+    largest, squares = (torch.zeros((), dtype=torch.float64, device=device) for _ in range(2))
+    for buffer, reference in pairs:
+        for first, expected in _expected_runs(buffer, reference, num_ranks=num_ranks):
+            error = (buffer.handle[first : first + expected.numel()].to(torch.float64) - expected).abs_()
             num_wrong += (~(error <= tolerance)).sum()
-            error = error.nan_to_num_(nan=0.0, posinf=0.0)
+            error.nan_to_num_(nan=0.0, posinf=0.0)
             largest = torch.maximum(largest, error.max())
             squares += torch.dot(error, error)
-        place += piece[0].count
-    if place != buffer.count:
-        raise UsageError(f"the reference describes {place} elements, the buffer has {buffer.count}")
     return CheckResult(
         num_wrong=int(num_wrong),
-        num_checked=buffer.count,
+        num_checked=sum(buffer.count for buffer, _ in pairs),
         max_error=float(largest),
         sum_squared_error=float(squares),
     )
+
+
+def _expected_runs(buffer: Buffer, reference: Reference, *, num_ranks: int) -> Iterator[tuple[int, torch.Tensor]]:
+    """(first element, fp64 values) of runs that together are what the buffer must hold.
+
+    Raises:
+        UsageError: the reference is of another length.
+    """
+    place = 0
+    for piece in reference.pieces:
+        for first, last in _chunks(piece[0].count):
+            yield (
+                place + first,
+                _expected(piece, first, last, reference=reference, num_ranks=num_ranks, like=buffer.handle),
+            )
+        place += piece[0].count
+    if place != buffer.count:
+        raise UsageError(f"the reference describes {place} elements, the buffer has {buffer.count}")
 
 
 def flip(buffer: Buffer, index: int, *, num_ranks: int) -> None:

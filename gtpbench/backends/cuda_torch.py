@@ -2,7 +2,8 @@
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,7 +62,7 @@ class TorchCudaBackend(Backend):
         self._scratch: dict[tuple[Any, ...], tuple[torch.Tensor, ...]] = {}
         self._is_open = False
         self._num_operations = 0
-        self._num_registrations = 0
+        self._num_registrations: Counter[PoolKind] = Counter()
         self._rendezvous: Rendezvous
         self._device: torch.device
         self._gpu: Gpu
@@ -168,7 +169,7 @@ class TorchCudaBackend(Backend):
         self._register(made)
         lasted_us = (time.perf_counter_ns() - began_ns) / 1e3
         made.is_registered = True
-        self._num_registrations += 1
+        self._num_registrations[pool] += len(made.tensors)
         return lasted_us
 
     @abstractmethod
@@ -211,7 +212,8 @@ class TorchCudaBackend(Backend):
             num_communicators=int(self._is_open),
             num_windows=self._num_windows(),
             num_pools=len(self._pools),
-            num_registrations=self._num_registrations,
+            num_registrations=self._num_registrations.total(),
+            num_window_registrations=self._num_registrations["window"],
         )
 
     def _num_windows(self) -> int:
@@ -233,8 +235,12 @@ class TorchCudaBackend(Backend):
 
     def check(self, buffer: Buffer, reference: Reference, *, tolerance: float) -> CheckResult:
         """Compare with the fp64 reference; |difference| over `tolerance`, or NaN, is wrong. Local."""
+        return self.check_all([(buffer, reference)], tolerance=tolerance)
+
+    def check_all(self, pairs: Sequence[tuple[Buffer, Reference]], *, tolerance: float) -> CheckResult:
+        """`check` of several buffers in one result; the device is waited for once. Local."""
         self._use(self.queue("compute"))
-        return cuda_data.check(buffer, reference, tolerance=tolerance, num_ranks=self.context.num_ranks)
+        return cuda_data.check(pairs, tolerance=tolerance, num_ranks=self.context.num_ranks, device=self._device)
 
     def flip(self, buffer: Buffer, index: int) -> None:
         """Change one element, for tests of `check`. Local."""

@@ -1,10 +1,10 @@
-"""A rank's way through the launch that only reads NCCL's log: every cell once, nothing timed, sets side by side."""
+"""A rank's way through the launch that only reads NCCL's log: every cell once, nothing timed."""
 
 from pathlib import Path
 
 from gtpbench.backends.base import Backend
 from gtpbench.launch.rank import Live, Rank
-from gtpbench.launch.turns import make_workload
+from gtpbench.launch.turns import make_workload, my_turns
 from gtpbench.measure.nccl_log import parse_log, record_lines
 from gtpbench.workloads.base import Workload
 
@@ -12,16 +12,12 @@ from gtpbench.workloads.base import Workload
 def log_pass(rank: Rank, backend: Backend, live: Live) -> None:
     """Run this set's cells; the rank whose NCCL writes a log sends each cell's lines to the supervisor."""
     log = _Log(Path(rank.spec.nccl_log)) if rank.spec.nccl_log else None
-    mine = set(rank.plan.sets[rank.spec.set_id].arms)
-    for rank.case, arms in live:
-        for number, arm in enumerate(rank.plan.arms):
-            if arm.name not in mine or arm.name not in arms:
-                continue
-            rank.arm = number
-            _run_once(rank, backend, make_workload(rank, backend, rank.plan.cases[rank.case], arm.name))
-            if log is not None:
-                event = {"event": "cell", "case": rank.case, "arm": arm.name, "lines": log.new_lines()}
-                rank.events.send(event)
+    cells = [(case, arm) for case, arms in live for arm in arms]
+    for number in my_turns(rank, [arm for _, arm in cells]):
+        rank.case, arm = cells[number]
+        _run_once(rank, backend, make_workload(rank, backend, rank.plan.cases[rank.case], arm))
+        if log is not None:
+            rank.events.send({"event": "cell", "case": rank.case, "arm": arm, "lines": log.new_lines()})
 
 
 def _run_once(rank: Rank, backend: Backend, workload: Workload) -> None:

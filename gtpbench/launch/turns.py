@@ -1,6 +1,7 @@
 """A rank's way through the schedule: it acts when its worker set has the turn, and passes it on."""
 
 import json
+from collections.abc import Iterator, Sequence
 
 from gtpbench.backends.base import Backend
 from gtpbench.launch import probe
@@ -15,25 +16,36 @@ from gtpbench.workloads.collective import CollectiveWorkload
 _FUNCTIONAL_COUNTS = Counts(samples=2, k=1)
 
 
+def my_turns(rank: Rank, arms: Sequence[str]) -> Iterator[int]:
+    """The numbers of this set's turns in a sequence of turns, each given by its arm.
+
+    Waits for each turn, and passes it on when the next is asked for: one set at a time, or kernels of one could hold
+    the multiprocessors that the peers of another wait for.
+    """
+    mine = rank.spec.set_id
+    set_of = {arm: worker_set.set_id for worker_set in rank.plan.sets for arm in worker_set.arms}
+    sets = [set_of[arm] for arm in arms]
+    for number, set_id in enumerate(sets):
+        if set_id != mine:
+            continue
+        if number > 0 and sets[number - 1] != mine:
+            rank.exchange.wait(f"turn/{number}", timeout_s=FOREVER_S)
+        rank.turn = number
+        rank.arm = next(index for index, arm in enumerate(rank.plan.arms) if arm.name == arms[number])
+        yield number
+        if number + 1 < len(sets) and sets[number + 1] != mine and rank.spec.rank == 0:
+            rank.exchange.set(f"turn/{number + 1}", b"")
+
+
 def walk(rank: Rank, backend: Backend, live: Live, communicator_us: float) -> None:
     """All turns of all cases, each run when this set's turn comes."""
-    spec, plan = rank.spec, rank.plan
-    set_of = {arm: worker_set.set_id for worker_set in plan.sets for arm in worker_set.arms}
-    sequence = [(case, turn) for case, arms in live for turn in turns(plan.rounds(case, arms, launch=spec.launch))]
-    previous: tuple[int, Turn] | None = None
-    for number, (case_index, turn) in enumerate(sequence):
-        mine = set_of[turn.arm] == spec.set_id
-        if mine:
-            if previous is not None and set_of[previous[1].arm] != spec.set_id:
-                rank.exchange.wait(f"turn/{number}", timeout_s=FOREVER_S)
-            rank.case, rank.turn = case_index, number
-            rank.arm = next(index for index, arm in enumerate(plan.arms) if arm.name == turn.arm)
-            switched = previous is None or previous[1].kind != "block" or previous[1].arm != turn.arm
-            _take_turn(rank, backend, turn, live, switched=switched, communicator_us=communicator_us)
-            following = sequence[number + 1][1].arm if number + 1 < len(sequence) else turn.arm
-            if set_of[following] != spec.set_id and spec.rank == 0:
-                rank.exchange.set(f"turn/{number + 1}", b"")
-        previous = (case_index, turn)
+    rounds = [(case, rank.plan.rounds(case, arms, launch=rank.spec.launch)) for case, arms in live]
+    sequence = [(case, turn) for case, order in rounds for turn in turns(order)]
+    for number in my_turns(rank, [turn.arm for _, turn in sequence]):
+        rank.case, turn = sequence[number]
+        before = sequence[number - 1][1] if number else None
+        switched = before is None or before.kind != "block" or before.arm != turn.arm
+        _take_turn(rank, backend, turn, live, switched=switched, communicator_us=communicator_us)
 
 
 def _take_turn(rank: Rank, backend: Backend, turn: Turn, live: Live, *, switched: bool, communicator_us: float) -> None:
@@ -61,7 +73,7 @@ def _take_turn(rank: Rank, backend: Backend, turn: Turn, live: Live, *, switched
 def make_workload(rank: Rank, backend: Backend, case: Case, arm: str) -> CollectiveWorkload:
     """The workload of a case and an arm on this rank; nothing is allocated yet."""
     if rank.faulty("unequal", arm=arm):
-        backend.alloc(64, dtype=case.dtype, pool="window")
+        backend.alloc(64, dtype=case.dtype, pool="window", owner=arm)
     spec = rank.plan.arm(arm)
     if backend.name != spec.backend:
         # The test that wires the wrong backend: its buffers are what that backend has, its record claims the arm.

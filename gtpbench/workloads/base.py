@@ -48,11 +48,11 @@ class Workload(ABC):
         """Deregister and free; returns microseconds of deregistration."""
 
     @abstractmethod
-    def sides(self, *, captured: int) -> dict[str, Side]:
+    def sides(self, *, captured: int | None) -> dict[str, Side]:
         """The buffer roles of the timed operation. Local.
 
         Args:
-            captured: operations of the shortest interval: slots beyond it are not used by every clock.
+            captured: operations of the graph that was timed, which uses no slots beyond them; None without a graph.
         """
 
     @abstractmethod

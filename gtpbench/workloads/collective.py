@@ -4,7 +4,7 @@ import math
 
 from gtpbench.backends.base import Buffer, PoolKind
 from gtpbench.bandwidth import wire_bytes_per_rank
-from gtpbench.collectives import COLLECTIVES, DTYPES, DataKind, reference, tolerance
+from gtpbench.collectives import COLLECTIVES, DTYPES, DataKind, Reference, reference, tolerance
 from gtpbench.record.model import Side, Verification
 from gtpbench.workloads.base import Workload
 
@@ -34,6 +34,7 @@ class CollectiveWorkload(Workload):
         self._stride, self._num_slots = self._rotation()
         whole_pool = send_pool if self._collective.reduces else recv_pool
         if case.placement == "in_place":
+            send_pool = recv_pool = whole_pool
             whole = self._alloc(self._stride, whole_pool)
             self._slots = [self._in_place_slot(whole, slot) for slot in range(self._num_slots)]
             self._strides = {"send": self._stride, "recv": self._stride}
@@ -87,25 +88,14 @@ class CollectiveWorkload(Workload):
                 reduces=self._collective.reduces,
                 op=self.case.op or "sum",
             )
-            for slot in range(self._num_slots):
-                _, recv = self._slots[slot]
-                if corrupt and slot == 0:
-                    self.backend.flip(recv, 0)
-                expected = reference(
-                    self._collective,
-                    rank=self.backend.context.rank,
-                    num_ranks=self.case.num_ranks,
-                    total_count=self.case.count,
-                    seed=seed + slot,
-                    kind=kind,
-                    op=self.case.op or "sum",
-                )
-                result = self.backend.check(recv, expected, tolerance=bound)
-                num_wrong += result.num_wrong
-                num_checked += result.num_checked
-                if kind == kinds[-1]:
-                    max_error = max(max_error, result.max_error)
-                    sum_squared += result.sum_squared_error
+            if corrupt:
+                self.backend.flip(self._slots[0][1], 0)
+            pairs = [(recv, self._expected(seed + slot, kind)) for slot, (_, recv) in enumerate(self._slots)]
+            result = self.backend.check_all(pairs, tolerance=bound)
+            num_wrong += result.num_wrong
+            num_checked += result.num_checked
+            if kind == kinds[-1]:
+                max_error, sum_squared = result.max_error, result.sum_squared_error
         per_kind = num_checked // len(kinds)
         return Verification(
             num_slots=self._num_slots,
@@ -115,6 +105,17 @@ class CollectiveWorkload(Workload):
             max_error=max_error,
             rms_error=math.sqrt(sum_squared / per_kind),
             tolerance=bound,
+        )
+
+    def _expected(self, seed: int, kind: DataKind) -> Reference:
+        return reference(
+            self._collective,
+            rank=self.backend.context.rank,
+            num_ranks=self.case.num_ranks,
+            total_count=self.case.count,
+            seed=seed,
+            kind=kind,
+            op=self.case.op or "sum",
         )
 
     def release(self) -> float:
@@ -127,9 +128,9 @@ class CollectiveWorkload(Workload):
         """nccl-tests' number for its arms, free for the others. Local."""
         return _NCCLTESTS_OPERATIONS if self._is_nccltests else None
 
-    def sides(self, *, captured: int) -> dict[str, Side]:
+    def sides(self, *, captured: int | None) -> dict[str, Side]:
         """Send and receive, as they were timed. Local."""
-        used = min(self._num_slots, captured)
+        used = self._num_slots if captured is None else min(self._num_slots, captured)
         in_place = self.case.placement == "in_place"
         described: dict[str, Side] = {}
         for role, buffer in zip(("send", "recv"), self._slots[0], strict=True):
