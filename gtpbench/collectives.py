@@ -118,11 +118,12 @@ def reference(
     return Reference(pieces=pieces, seed=seed, kind=kind, op=op)
 
 
-def pattern(index: Any, *, seed: int, rank: int) -> Any:
+def pattern(index: Any, *, seed: Any, rank: int) -> Any:
     """A 32-bit hash of (seed, rank, element index), so that any range of any rank's data can be made anywhere.
 
     Args:
         index: int64 array of element numbers; NumPy or torch, only operators are used.
+        seed: a whole number, or an int64 array of them that broadcasts with `index`.
 
     Returns:
         An int64 array of values in [0, 2^32). Multiply-xorshift finaliser in the manner of MurmurHash3.

@@ -6,50 +6,47 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from gtpbench import __version__
 from gtpbench.arms import ArmSpec, Registration, Sides, arm_named
 from gtpbench.bandwidth import wire_bytes_per_rank
-from gtpbench.collectives import COLLECTIVES, CollectiveName, ReduceOp, dtype_named
-from gtpbench.errors import UsageError
+from gtpbench.cases import (
+    AnyCase,
+    Case,
+    PlanModel,
+    RegistrationCase,
+    collective_cases,
+    make_case,
+    registration_cases,
+)
+from gtpbench.collectives import COLLECTIVES
 from gtpbench.scenario.resolve import MachineFacts
-from gtpbench.scenario.schema import Placement, Scenario
+from gtpbench.scenario.schema import RegistrationWorkload, Scenario
 from gtpbench.schedule import block_rounds
-from gtpbench.units import format_size
 from gtpbench.versions import Facts, SkipReason, skip_reason
+
+__all__ = [
+    "AnyCase",
+    "Arm",
+    "Case",
+    "Plan",
+    "PlanModel",
+    "RegistrationCase",
+    "Skips",
+    "WorkerSet",
+    "build_plan",
+    "digest",
+    "estimated_seconds",
+    "make_case",
+    "run_digest",
+    "skips",
+    "wire_bytes_all_ranks",
+]
 
 START_SECONDS = 6.0
 """Start of one worker set to its first collective, for the estimate only (2 ranks, torch import included)."""
 _OVERHEAD_PER_CELL_SECONDS = 0.3
-
-
-class PlanModel(BaseModel):
-    """Frozen and strict, as everything that is written to a file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
-
-
-class Case(PlanModel):
-    """One point of the sweep; everything that is the same for all arms."""
-
-    case_id: str
-    """Stable over versions of the tool: collective, operation, dtype, bytes, ranks, placement."""
-    collective: CollectiveName
-    op: ReduceOp | None
-    """None for collectives that do not reduce."""
-    dtype: str
-    requested_bytes: int
-    size_bytes: int
-    """Total bytes, rounded down to a multiple of ranks x element size."""
-    num_ranks: int
-    placement: Placement
-    hot: bool
-
-    @property
-    def count(self) -> int:
-        """Elements in `size_bytes`."""
-        return self.size_bytes // dtype_named(self.dtype).size_bytes
+_REGISTRATION_SECONDS = 0.001
+"""To make, register and drop one buffer, for the estimate only."""
 
 
 class Arm(PlanModel):
@@ -79,7 +76,7 @@ class Plan(PlanModel):
     """What a run does. `digest` covers what is measured and the tool's version: runs of equal digest may be merged."""
 
     scenario: Scenario
-    cases: tuple[Case, ...]
+    cases: tuple[AnyCase, ...]
     arms: tuple[Arm, ...]
     sets: tuple[WorkerSet, ...]
     digest: str
@@ -106,37 +103,11 @@ Skips = dict[tuple[str, str], SkipReason]
 """(case_id, arm name) -> why that cell cannot run here."""
 
 
-def make_case(
-    collective: CollectiveName,
-    *,
-    op: ReduceOp | None,
-    dtype: str,
-    requested_bytes: int,
-    size_bytes: int,
-    num_ranks: int,
-    placement: Placement,
-    hot: bool,
-) -> Case:
-    """The case with these properties and the id that follows from them."""
-    parts = [collective, op, dtype, str(size_bytes), f"n{num_ranks}", placement, "hot" if hot else None]
-    return Case(
-        case_id="/".join(part for part in parts if part),
-        collective=collective,
-        op=op,
-        dtype=dtype,
-        requested_bytes=requested_bytes,
-        size_bytes=size_bytes,
-        num_ranks=num_ranks,
-        placement=placement,
-        hot=hot,
-    )
-
-
 def build_plan(scenario: Scenario) -> Plan:
     """The plan of a resolved scenario.
 
     Raises:
-        UsageError: a size smaller than one element a rank.
+        UsageError: a size smaller than one element a rank, or no case at all.
     """
     arms = tuple(_arm(arm_named(name), scenario) for name in scenario.arms)
     cases = tuple(_cases(scenario))
@@ -169,12 +140,11 @@ def skips(plan: Plan, facts: MachineFacts) -> Skips:
             "multicast": arm.multicast,
             "cta_policy": arm.cta_policy,
         }
-        by_kind: dict[tuple[str, str | None, str], SkipReason | None] = {}
+        by_kind: dict[tuple[str | int | None, ...], SkipReason | None] = {}
         for case in plan.cases:
-            kind = (case.dtype, case.op, case.collective)
+            of_case = _facts_of_case(case)
+            kind = tuple(of_case.values())
             if kind not in by_kind:
-                reduces = "true" if COLLECTIVES[case.collective].reduces else "false"
-                of_case: Facts = {"dtype": case.dtype, "op": case.op, "reduces": reduces}
                 by_kind[kind] = skip_reason({**of_run, **of_arm, **of_case})
             reason = by_kind[kind]
             if reason is not None:
@@ -182,11 +152,20 @@ def skips(plan: Plan, facts: MachineFacts) -> Skips:
     return found
 
 
+def _facts_of_case(case: AnyCase) -> Facts:
+    """Of a registration no element type or operation is known."""
+    if isinstance(case, RegistrationCase):
+        return {}
+    reduces = "true" if COLLECTIVES[case.collective].reduces else "false"
+    return {"dtype": case.dtype, "op": case.op, "reduces": reduces, "placement": case.placement}
+
+
 def _facts_of_run(plan: Plan, facts: MachineFacts) -> Facts:
     scenario = plan.scenario
     ranks_per_node = math.ceil(plan.num_ranks / facts.num_nodes)
     gpus_needed = math.ceil(ranks_per_node / scenario.ranks_per_gpu)
     return {
+        "workload": scenario.workload.kind,
         "num_ranks": plan.num_ranks,
         "num_nodes": facts.num_nodes,
         "ranks_per_node": ranks_per_node,
@@ -211,47 +190,27 @@ def estimated_seconds(plan: Plan, skipped: Skips) -> float:
     num_cells = len(plan.cases) * len(plan.arms) - len(skipped)
     if not num_cells:
         return 0.0
-    measure = plan.scenario.measure
     live = sum(any((case.case_id, arm) not in skipped for case in plan.cases for arm in s.arms) for s in plan.sets)
-    return measure.launches * (START_SECONDS * live + measure.time_budget_s + _OVERHEAD_PER_CELL_SECONDS * num_cells)
+    timed = _timed_seconds(plan, skipped)
+    return plan.scenario.measure.launches * (START_SECONDS * live + timed + _OVERHEAD_PER_CELL_SECONDS * num_cells)
 
 
-def _cases(scenario: Scenario) -> Iterator[Case]:
+def _timed_seconds(plan: Plan, skipped: Skips) -> float:
+    """Of one launch's blocks; those of a registration take as long as they take, the budget is for collectives."""
+    measure = plan.scenario.measure
+    if plan.scenario.workload.kind == "collective":
+        return measure.time_budget_s
+    cells = [case for case in plan.cases for arm in plan.arms if (case.case_id, arm.name) not in skipped]
+    buffers = sum(case.num_buffers for case in cells if isinstance(case, RegistrationCase))
+    return measure.num_blocks * buffers * _REGISTRATION_SECONDS
+
+
+def _cases(scenario: Scenario) -> Iterator[AnyCase]:
     workload, num_ranks = scenario.workload, scenario.num_ranks
     assert isinstance(num_ranks, int), "auto is resolved before planning"
-    assert workload.sizes != "auto", "auto is resolved before planning"
-    seen: set[str] = set()
-    for collective in workload.collectives:
-        op = workload.op if COLLECTIVES[collective].reduces else None
-        for dtype in workload.dtypes:
-            for placement in workload.placements:
-                for requested in workload.sizes:
-                    size = _round_down(requested, dtype=dtype, num_ranks=num_ranks)
-                    case = make_case(
-                        collective,
-                        op=op,
-                        dtype=dtype,
-                        requested_bytes=requested,
-                        size_bytes=size,
-                        num_ranks=num_ranks,
-                        placement=placement,
-                        hot=scenario.measure.hot,
-                    )
-                    if case.case_id in seen:
-                        continue
-                    seen.add(case.case_id)
-                    yield case
-
-
-def _round_down(requested: int, *, dtype: str, num_ranks: int) -> int:
-    element = dtype_named(dtype).size_bytes
-    unit = num_ranks * element
-    if requested < unit:
-        raise UsageError(
-            f"size {format_size(requested)} is under one {dtype} element for each of {num_ranks} ranks "
-            f"({num_ranks} x {element} B = {unit} B): ask for {unit} B or more"
-        )
-    return requested // unit * unit
+    if isinstance(workload, RegistrationWorkload):
+        return registration_cases(workload, num_ranks=num_ranks)
+    return collective_cases(workload, num_ranks=num_ranks, hot=scenario.measure.hot)
 
 
 def _arm(spec: ArmSpec, scenario: Scenario) -> Arm:

@@ -41,6 +41,12 @@ def format_size(size_bytes: int) -> str:
     return f"{size_bytes}B"
 
 
+def format_about(num_bytes: int) -> str:
+    """Bytes to three digits for people, not to be read back: `4.54GiB`, `132MiB`, `512B`."""
+    suffix, unit = next(((suffix, unit) for suffix, unit in _LADDER if num_bytes >= 0.9995 * unit), ("B", 1))
+    return f"{_three_digits(num_bytes / unit).removesuffix('.00').removesuffix('.0')}{suffix}"
+
+
 def format_seconds(seconds: float) -> str:
     """A duration for people: `0.4 s`, `42 s`, `3 min 05 s`."""
     if seconds < 10:

@@ -10,9 +10,9 @@ from gtpbench.errors import UsageError
 
 Facts = dict[str, str | int | None]
 """What the rules ask about, by name; None where it is not known. Of the arm: arm, backend, registration, sides,
-multicast, cta_policy. Of the run: num_ranks, num_nodes, ranks_per_node, ranks_per_gpu, functional. Of the machine:
-machine, num_gpus, gpus_needed, missing_gpus, compute_capability, mps, torch, nccl, nccl4py, nvls_enable,
-expandable_segments. Of a case: dtype, op, reduces."""
+multicast, cta_policy. Of the run: workload, num_ranks, num_nodes, ranks_per_node, ranks_per_gpu, functional. Of the
+machine: machine, num_gpus, gpus_needed, missing_gpus, compute_capability, mps, torch, nccl, nccl4py, nvls_enable,
+expandable_segments. Of a case: dtype, op, reduces, placement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -226,6 +226,11 @@ class Backend(ABC):
     def fill(self, buffer: Buffer, *, seed: int, kind: DataKind, start: int = 0) -> None:
         """Write this rank's generated data, elements [start, start + count) of the pattern. Local."""
 
+    def fill_all(self, items: Sequence[tuple[Buffer, int]], *, kind: DataKind) -> None:
+        """`fill` of several (buffer, seed); a device need not be asked for each on its own. Local."""
+        for buffer, seed in items:
+            self.fill(buffer, seed=seed, kind=kind)
+
     @abstractmethod
     def poison(self, buffer: Buffer) -> None:
         """Overwrite with a value no result has (NaN, or 0xA5 in whole-number types). Local."""

@@ -1,6 +1,9 @@
 """Generated data on a CUDA device: made, compared and reduced there, chunk by chunk. See `generated` for CPUs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import TypeVar
 
 import torch
 
@@ -22,17 +25,21 @@ CUDA_DTYPES: dict[str, torch.dtype] = {
 POISON_BYTE = 0xA5
 _NAN_BYTE = {"fp8_e4m3": 0x7F, "fp8_e5m2": 0x7F}
 """fp8 types have no fill; these bytes are NaN in them."""
+_Other = TypeVar("_Other")
 _CHUNK = 1 << 24
 """Elements at a time: a chunk's int64 and fp64 temporaries take some hundred MiB."""
 
 
-def fill(buffer: Buffer, *, seed: int, kind: DataKind, start: int, rank: int, num_ranks: int) -> None:
-    """Write a rank's generated data, elements [start, start + count) of the pattern."""
-    require_kind(buffer.dtype, kind)
-    for first, last in _chunks(buffer.count):
-        run = Source(rank=rank, start=start + first, count=last - first)
-        made = _generate(run, seed=seed, kind=kind, num_ranks=num_ranks, device=buffer.handle.device)
-        buffer.handle[first:last].copy_(made)
+def fill(items: Sequence[tuple[Buffer, int]], *, kind: DataKind, start: int, rank: int, num_ranks: int) -> None:
+    """Write a rank's generated data, elements [start, start + count) of the pattern, into (buffer, seed)."""
+    for batch in _batches(items, lambda item: (item[0].dtype, item[0].count)):
+        buffers, seeds = [buffer for buffer, _ in batch], [seed for _, seed in batch]
+        require_kind(buffers[0].dtype, kind)
+        for first, last in _chunks(buffers[0].count):
+            run = Source(rank=rank, start=start + first, count=last - first)
+            made = _generate(run, seeds=seeds, kind=kind, num_ranks=num_ranks, device=buffers[0].handle.device)
+            for buffer, row in zip(buffers, made, strict=True):
+                buffer.handle[first:last].copy_(row)
 
 
 def poison(buffer: Buffer) -> None:
@@ -51,9 +58,11 @@ def check(
     """Compare buffers with their fp64 references; what has no finite difference is wrong, and in no other figure."""
     num_wrong = torch.zeros((), dtype=torch.int64, device=device)
     largest, squares = (torch.zeros((), dtype=torch.float64, device=device) for _ in range(2))
-    for buffer, reference in pairs:
-        for first, expected in _expected_runs(buffer, reference, num_ranks=num_ranks):
-            error = (buffer.handle[first : first + expected.numel()].to(torch.float64) - expected).abs_()
+    for batch in _batches(pairs, lambda pair: (pair[0].dtype, pair[0].count, replace(pair[1], seed=0))):
+        handles = [buffer.handle for buffer, _ in batch]
+        for first, expected in _expected_runs(batch, num_ranks=num_ranks):
+            found = torch.stack([handle[first : first + expected.shape[1]] for handle in handles])
+            error = (found.to(torch.float64) - expected).abs_().flatten()
             num_wrong += (~(error <= tolerance)).sum()
             error.nan_to_num_(nan=0.0, posinf=0.0)
             largest = torch.maximum(largest, error.max())
@@ -66,22 +75,25 @@ def check(
     )
 
 
-def _expected_runs(buffer: Buffer, reference: Reference, *, num_ranks: int) -> Iterator[tuple[int, torch.Tensor]]:
-    """(first element, fp64 values) of runs that together are what the buffer must hold.
+def _expected_runs(batch: Sequence[tuple[Buffer, Reference]], *, num_ranks: int) -> Iterator[tuple[int, torch.Tensor]]:
+    """(first element, fp64 values [buffer, element]) of runs that together are what the buffers must hold.
 
     Raises:
         UsageError: the reference is of another length.
     """
-    place = 0
+    buffer, reference = batch[0]
+    described = sum(piece[0].count for piece in reference.pieces)
+    if described != buffer.count:
+        raise UsageError(f"the reference describes {described} elements, the buffer has {buffer.count}")
+    seeds, place = [each.seed for _, each in batch], 0
     for piece in reference.pieces:
         for first, last in _chunks(piece[0].count):
+            runs = [Source(rank=each.rank, start=each.start + first, count=last - first) for each in piece]
             yield (
                 place + first,
-                _expected(piece, first, last, reference=reference, num_ranks=num_ranks, like=buffer.handle),
+                _reduced(runs, reference, seeds=seeds, num_ranks=num_ranks, like=buffer.handle),
             )
         place += piece[0].count
-    if place != buffer.count:
-        raise UsageError(f"the reference describes {place} elements, the buffer has {buffer.count}")
 
 
 def flip(buffer: Buffer, index: int, *, num_ranks: int) -> None:
@@ -95,24 +107,38 @@ def flip(buffer: Buffer, index: int, *, num_ranks: int) -> None:
         element ^= 1
 
 
-def _expected(
-    piece: tuple[Source, ...], first: int, last: int, *, reference: Reference, num_ranks: int, like: torch.Tensor
+def _reduced(
+    runs: Sequence[Source], reference: Reference, *, seeds: Sequence[int], num_ranks: int, like: torch.Tensor
 ) -> torch.Tensor:
-    """The sources reduced in fp64, each rounded to the buffer's type as `fill` stored it."""
-    total = torch.zeros(last - first, dtype=torch.float64, device=like.device)
-    for source in piece:
-        run = Source(rank=source.rank, start=source.start + first, count=last - first)
-        made = _generate(run, seed=reference.seed, kind=reference.kind, num_ranks=num_ranks, device=like.device)
+    """The runs reduced in fp64, each rounded to the buffer's type as `fill` stored it; [seed, element]."""
+    total = torch.zeros(len(seeds), runs[0].count, dtype=torch.float64, device=like.device)
+    for run in runs:
+        made = _generate(run, seeds=seeds, kind=reference.kind, num_ranks=num_ranks, device=like.device)
         total += made.to(like.dtype).to(torch.float64)
-    return total / len(piece) if reference.op == "avg" else total
+    return total / len(runs) if reference.op == "avg" else total
 
 
-def _generate(source: Source, *, seed: int, kind: DataKind, num_ranks: int, device: torch.device) -> torch.Tensor:
+def _generate(
+    source: Source, *, seeds: Sequence[int], kind: DataKind, num_ranks: int, device: torch.device
+) -> torch.Tensor:
+    """[seed, element]"""
     index = torch.arange(source.start, source.start + source.count, dtype=torch.int64, device=device)
-    made: torch.Tensor = values(pattern(index, seed=seed, rank=source.rank), kind=kind, num_ranks=num_ranks)
+    column = torch.tensor(seeds, dtype=torch.int64, device=device).unsqueeze(1)
+    made: torch.Tensor = values(pattern(index, seed=column, rank=source.rank), kind=kind, num_ranks=num_ranks)
     return made
 
 
 def _chunks(count: int) -> Iterator[tuple[int, int]]:
     for first in range(0, count, _CHUNK):
         yield first, min(first + _CHUNK, count)
+
+
+def _batches(
+    items: Sequence[tuple[Buffer, _Other]], alike: Callable[[tuple[Buffer, _Other]], Hashable]
+) -> Iterator[Sequence[tuple[Buffer, _Other]]]:
+    """Runs of items that are alike and together no longer than a chunk: small buffers are launch-bound one by one."""
+    for _, group in groupby(items, key=alike):
+        left = list(group)
+        size = max(1, _CHUNK // max(1, left[0][0].count))
+        for first in range(0, len(left), size):
+            yield left[first : first + size]

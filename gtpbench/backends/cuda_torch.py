@@ -224,9 +224,16 @@ class TorchCudaBackend(Backend):
 
     def fill(self, buffer: Buffer, *, seed: int, kind: DataKind, start: int = 0) -> None:
         """Write this rank's generated data, elements [start, start + count) of the pattern. Local."""
+        self._fill([(buffer, seed)], kind=kind, start=start)
+
+    def fill_all(self, items: Sequence[tuple[Buffer, int]], *, kind: DataKind) -> None:
+        """`fill` of several (buffer, seed), made together. Local."""
+        self._fill(items, kind=kind, start=0)
+
+    def _fill(self, items: Sequence[tuple[Buffer, int]], *, kind: DataKind, start: int) -> None:
         self._use(self.queue("compute"))
         context = self.context
-        cuda_data.fill(buffer, seed=seed, kind=kind, start=start, rank=context.rank, num_ranks=context.num_ranks)
+        cuda_data.fill(items, kind=kind, start=start, rank=context.rank, num_ranks=context.num_ranks)
 
     def poison(self, buffer: Buffer) -> None:
         """Overwrite with a value no result has. Local."""

@@ -7,5 +7,7 @@ command = collective_command(
     doc="""Measure all-gather over sizes and arms.
 
     Example: gtpbench allgather --symm --num-ranks 2 -b 1M -e 16M
+
+    Example: gtpbench allgather --registration-cost --arm symm --num-ranks 2 -e 4M
     """,
 )

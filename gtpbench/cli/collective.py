@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gtpbench.cli import registration
 from gtpbench.errors import UsageError
 from gtpbench.units import parse_size
 
@@ -39,6 +41,8 @@ class CollectiveFlags:
     seed: int | None
     functional: bool
     allow_skip: bool
+    registration_cost: bool = False
+    buffers: Path | None = None
 
     def scenario(self, num_gpus: int) -> "Scenario":
         """The scenario these flags ask for.
@@ -48,24 +52,20 @@ class CollectiveFlags:
         """
         from gtpbench.scenario.load import build_scenario
 
+        if self.buffers and not self.registration_cost:
+            raise UsageError("--buffers needs --registration-cost: it lists what is registered")
         measure = {
             "clock": self.clock,
             "hot": self.hot,
             "launches": self.launches,
-            "iters": self.iters,
+            "blocks" if self.registration_cost else "iters": self.iters,
             "warmup": self.warmup,
             "time_budget_s": self.time_budget,
             "seed": self.seed,
         }
         table: dict[str, Any] = {
-            "name": self.collective,
-            "workload": {
-                "collectives": [self.collective],
-                "sizes": self._sizes(num_gpus),
-                "dtypes": _split(self.datatype),
-                "placements": ["out_of_place", "in_place"] if self.placement == "both" else [self.placement],
-                "op": self.op,
-            },
+            "name": registration.NAME if self.registration_cost else self.collective,
+            "workload": self._workload(num_gpus),
             "arms": self._arms(),
             "backend": self.backend,
             "num_ranks": self.num_ranks if self.num_ranks is not None else "auto",
@@ -76,9 +76,22 @@ class CollectiveFlags:
         }
         return build_scenario(table, origin="flags")
 
+    def _workload(self, num_gpus: int) -> dict[str, Any]:
+        if self.registration_cost:
+            return registration.registration_workload(self)
+        return {
+            "collectives": [self.collective],
+            "sizes": self._sizes(num_gpus),
+            "dtypes": _split(self.datatype),
+            "placements": ["out_of_place", "in_place"] if self.placement == "both" else [self.placement],
+            "op": self.op,
+        }
+
     def _arms(self) -> list[str]:
         arms = [arm for item in self.arms or [] for arm in _split(item)]
-        if not arms:
+        if not arms and self.registration_cost:
+            arms = list(registration.DEFAULT_ARMS)
+        elif not arms:
             arms = ["none", "symm"] if self.symm else ["none"]
         elif self.symm and "symm" not in arms:
             arms.append("symm")

@@ -31,6 +31,8 @@ def collective_command(collective: str, *, doc: str) -> Callable[..., None]:
         time_budget: o.TimeBudget = None,
         seed: o.Seed = None,
         functional: o.Functional = False,
+        registration_cost: o.RegistrationCost = False,
+        buffers: o.Buffers = None,
         out: o.Out = None,
         append: o.Append = False,
         allow_skip: o.AllowSkip = False,
@@ -62,6 +64,8 @@ def collective_command(collective: str, *, doc: str) -> Callable[..., None]:
             seed=seed,
             functional=functional,
             allow_skip=allow_skip,
+            registration_cost=registration_cost,
+            buffers=buffers,
         )
         execute(
             Request(scenario=flags.scenario, out=out, append=append, format=format.value, save_scenario=save_scenario)

@@ -23,6 +23,7 @@ from gtpbench.plan import Plan, build_plan, run_digest, skips
 from gtpbench.record.model import Record
 from gtpbench.report.closing import closing_line
 from gtpbench.report.model import RunView
+from gtpbench.report.nccl_tests import NO_LAYOUT
 from gtpbench.report.render import write_reports
 from gtpbench.scenario.load import dump_scenario
 from gtpbench.scenario.resolve import MachineFacts, resolve
@@ -81,6 +82,8 @@ def _supervise(request: Request, scenario: Scenario, me: Attached, asked: str) -
 def _run(request: Request, scenario: Scenario, place: Place | None) -> ExitCode:
     facts = machine_facts(num_nodes=place.num_nodes if place else 1, world_size=place.world_size if place else None)
     plan = build_plan(resolve(scenario, facts))
+    if request.format == "nccl-tests" and scenario.workload.kind == "registration":
+        raise UsageError(NO_LAYOUT)
     place = place or builtin_place(plan.num_ranks)
     if request.save_scenario and place.decides:
         _save(plan, request.save_scenario)

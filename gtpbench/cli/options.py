@@ -115,6 +115,21 @@ Seed = Annotated[
     typer.Option("--seed", metavar="N", min=0, help="Seed of order and data; 0."),
 ]
 Functional = Annotated[bool, typer.Option("--functional", help="Paths and correctness only: no ratios.")]
+RegistrationCost = Annotated[
+    bool,
+    typer.Option(
+        "--registration-cost",
+        help="Time registration instead: 1, 4, 16 and 64 buffers of 64K to 64M each (-b, -e, -f), -n times.",
+    ),
+]
+Buffers = Annotated[
+    Path | None,
+    typer.Option(
+        "--buffers",
+        metavar="FILE",
+        help="With --registration-cost: the set of buffers listed in FILE, one a line, `64M` or `NAME 64M`.",
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Output folder; gtpbench-results/NAME-TIME."),

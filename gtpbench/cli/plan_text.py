@@ -5,10 +5,10 @@ import os
 
 from gtpbench.launch.attach import attached
 from gtpbench.launch.probe import machine_facts
-from gtpbench.plan import Plan, Skips, build_plan, estimated_seconds, skips
+from gtpbench.plan import AnyCase, Plan, RegistrationCase, Skips, build_plan, estimated_seconds, skips
 from gtpbench.scenario.resolve import resolve
 from gtpbench.scenario.schema import Scenario
-from gtpbench.units import format_seconds, format_size
+from gtpbench.units import format_about, format_seconds, format_size
 
 
 def plan_text(scenario: Scenario, *, as_json: bool) -> str:
@@ -51,12 +51,18 @@ def _as_text(plan: Plan, skipped: Skips) -> str:
         variables = " ".join(f"{name}={value}" for name, value in sorted(item.env.items()))
         lines.append(f"  set {item.set_id}: {item.backend:<12} arms {', '.join(item.arms)}  {variables}".rstrip())
     lines += ["", "cases:"]
-    for case in plan.cases:
-        rounded = f" (asked {format_size(case.requested_bytes)})" if case.requested_bytes != case.size_bytes else ""
-        lines.append(f"  {case.case_id}  {format_size(case.size_bytes)}{rounded}")
+    lines += [f"  {case.case_id}  {_size(case)}" for case in plan.cases]
     if skipped:
         lines += ["", f"skipped, {len(skipped)} of {num_cells} cells:"]
         reasons = {(arm, reason.code, reason.text) for (_, arm), reason in skipped.items()}
         for arm, code, text in sorted(reasons):
             lines.append(f"  {arm}: {text} [{code}]")
     return "\n".join(lines)
+
+
+def _size(case: AnyCase) -> str:
+    if isinstance(case, RegistrationCase):
+        each = f" of {format_size(case.buffer_bytes)}" if isinstance(case.buffer_bytes, int) else ""
+        return f"{case.num_buffers} buffer{'s' if case.num_buffers > 1 else ''}{each}, {format_about(case.total_bytes)}"
+    rounded = f" (asked {format_size(case.requested_bytes)})" if case.requested_bytes != case.size_bytes else ""
+    return f"{format_size(case.size_bytes)}{rounded}"

@@ -10,7 +10,7 @@ from gtpbench.measure.byte_proof import byte_proof, modelled_proof
 from gtpbench.measure.cell import RankCell, RankClock
 from gtpbench.measure.kernel_proof import kernel_proof
 from gtpbench.measure.nccl_log import parse_log
-from gtpbench.plan import Arm, Case, Plan, digest, wire_bytes_all_ranks
+from gtpbench.plan import AnyCase, Arm, Case, Plan, digest, wire_bytes_all_ranks
 from gtpbench.record.model import (
     Clock,
     Costs,
@@ -35,15 +35,17 @@ def origin_of(plan: Plan, arm: Arm) -> Origin:
     return "shared_gpu" if origin == "measured" and plan.scenario.ranks_per_gpu > 1 else origin
 
 
-def skipped_record(plan: Plan, case: Case, arm: Arm, reason: SkipReason, *, launch: int, fault: str | None) -> Record:
+def skipped_record(
+    plan: Plan, case: AnyCase, arm: Arm, reason: SkipReason, *, launch: int, fault: str | None
+) -> Record:
     """A cell that cannot run here."""
-    identity = _identity(plan, case, arm, launch=launch, environment_id=None, fault=fault)
-    return Record(status="skipped", reason=Reason(code=reason.code, text=reason.text), **identity)
+    known = identity(plan, case, arm, launch=launch, environment_id=None, fault=fault)
+    return Record(status="skipped", reason=Reason(code=reason.code, text=reason.text), **known)
 
 
 def failed_record(
     plan: Plan,
-    case: Case,
+    case: AnyCase,
     arm: Arm,
     failure: Failure,
     *,
@@ -53,9 +55,9 @@ def failed_record(
     fault: str | None,
 ) -> Record:
     """A cell that was begun, or could not be begun, because of a failure."""
-    identity = _identity(plan, case, arm, launch=launch, environment_id=environment_id, fault=fault)
+    known = identity(plan, case, arm, launch=launch, environment_id=environment_id, fault=fault)
     reason = Reason(code=failure.code, text=failure.text)
-    return Record(status=failure.status, reason=reason, execution=execution, **identity)
+    return Record(status=failure.status, reason=reason, execution=execution, **known)
 
 
 def measured_record(
@@ -72,12 +74,12 @@ def measured_record(
     fault: str | None,
 ) -> Record:
     """A cell that ran to its end; wrong data makes it `wrong_result`, without timings."""
-    verification = _verification(cells)
+    verification = merged_verification([cell.verification for cell in cells])
     wrong = verification.num_wrong > 0
     return Record(
-        **_identity(plan, case, arm, launch=launch, environment_id=environment_id, fault=fault),
+        **identity(plan, case, arm, launch=launch, environment_id=environment_id, fault=fault),
         status="wrong_result" if wrong else "ok",
-        reason=_wrong_data(verification) if wrong else None,
+        reason=wrong_data(verification) if wrong else None,
         execution=execution,
         samples={} if wrong else _series(cells, "timed"),
         warmup={} if wrong else _series(cells, "warmup"),
@@ -108,8 +110,8 @@ def measured_record(
     )
 
 
-def _identity(
-    plan: Plan, case: Case, arm: Arm, *, launch: int, environment_id: str | None, fault: str | None
+def identity(
+    plan: Plan, case: AnyCase, arm: Arm, *, launch: int, environment_id: str | None, fault: str | None
 ) -> dict[str, Any]:
     """The fields every record has."""
     return {
@@ -128,7 +130,8 @@ def _identity(
     }
 
 
-def _wrong_data(verification: Verification) -> Reason:
+def wrong_data(verification: Verification) -> Reason:
+    """Why a record is `wrong_result`."""
     return Reason(
         code="wrong_data",
         text=f"{verification.num_wrong} of {verification.num_checked} checked elements are wrong "
@@ -136,8 +139,8 @@ def _wrong_data(verification: Verification) -> Reason:
     )
 
 
-def _verification(cells: Sequence[RankCell]) -> Verification:
-    checked = [cell.verification for cell in cells]
+def merged_verification(checked: Sequence[Verification]) -> Verification:
+    """The checks of all ranks as one."""
     squares = sum(item.rms_error**2 for item in checked) / len(checked)
     return Verification(
         num_slots=checked[0].num_slots,

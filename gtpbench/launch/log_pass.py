@@ -42,11 +42,12 @@ class _Log:
     """NCCL's log file of this process, read cell by cell."""
 
     def __init__(self, path: Path) -> None:
-        """What is there already belongs to no cell."""
+        """Of what is there already, only what holds for all cells is kept."""
         self._path = path
-        self._place = path.stat().st_size if path.exists() else 0
+        self._place = 0
         self._lasting: list[str] = []
-        """What NCCL says once and holds for all cells that follow."""
+        """What NCCL says once, in this form or that of its versions at start or with the first window."""
+        self.new_lines()
 
     def new_lines(self) -> list[str]:
         """Lines since the last call that `nccl_log` reads, each once."""

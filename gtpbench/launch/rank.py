@@ -14,6 +14,7 @@ from gtpbench.launch.spec import WorkerSpec
 from gtpbench.measure.calibrate import Counts
 from gtpbench.measure.cell import CellRun
 from gtpbench.measure.ranks import Ranks
+from gtpbench.measure.registration import RegistrationRun
 from gtpbench.plan import Plan
 from gtpbench.record.model import Clock
 
@@ -45,7 +46,9 @@ class Rank:
     case: int = -1
     arm: int = -1
     turn: int = -1
-    cells: dict[str, CellRun] = field(default_factory=dict)
+    cells: dict[str, CellRun | RegistrationRun] = field(default_factory=dict)
+    registered: set[str] = field(default_factory=set)
+    """Kinds of registration that registration cases have begun with in this process."""
     seconds: dict[str, dict[str, float]] = field(default_factory=dict)
     common_seconds: dict[str, float] = field(default_factory=dict)
 

@@ -19,9 +19,11 @@ from gtpbench.launch.path_log import PathLog, read_paths
 from gtpbench.launch.pipes import Message
 from gtpbench.launch.place import Place
 from gtpbench.launch.probe import host_facts, libraries
+from gtpbench.launch.registration_record import registration_record
 from gtpbench.launch.results import RunFolder
 from gtpbench.measure.cell import RankCell
-from gtpbench.plan import Plan, Skips, WorkerSet
+from gtpbench.measure.registration import RankRegistration
+from gtpbench.plan import Case, Plan, RegistrationCase, Skips, WorkerSet
 from gtpbench.record.environment import NCCL, Environment, Finding, Library, RankPlace
 from gtpbench.record.model import Execution, Record
 from gtpbench.schedule import case_order, turns
@@ -92,6 +94,7 @@ class Run:
         by_case = [
             (index, [arm for arm in arms if (case.case_id, arm) not in self.skipped])
             for index, case in enumerate(self.plan.cases)
+            if isinstance(case, Case)
         ]
         live = [(index, runnable) for index, runnable in by_case if runnable]
         if not live:
@@ -313,19 +316,7 @@ class _Launch:
                 return
             run, case, arm = self.run, message["case"], message["arm"]
             assert run.folder is not None
-            cells = [RankCell.model_validate_json(text) for text in message["ranks"]]
-            record = measured_record(
-                run.plan,
-                run.plan.cases[case],
-                run.plan.arm(arm),
-                cells,
-                execution=self._execution(case, arm, arms_of[case], position[case], cells[0]),
-                launch=self.number,
-                environment_id=self._environment_id,
-                nccl_version=self._nccl_version(),
-                log_lines=run.paths.get((case, arm)),
-                fault=run.fault,
-            )
+            record = self._record(message, arms=arms_of[case], position=position[case])
             self._pending.discard((case, arm))
             run.folder.add_record(record)
             if record.reason:
@@ -333,7 +324,29 @@ class _Launch:
 
         return on_cell
 
-    def _execution(self, case: int, arm: str, arms: list[str], position: int, cell: RankCell) -> Execution:
+    def _record(self, message: Message, *, arms: list[str], position: int) -> Record:
+        """Of a cell that ran to its end."""
+        run, number, arm = self.run, message["case"], self.run.plan.arm(message["arm"])
+        case = run.plan.cases[number]
+        assert self._environment_id is not None
+        known: dict[str, Any] = {
+            "launch": self.number,
+            "environment_id": self._environment_id,
+            "nccl_version": self._nccl_version(),
+            "fault": run.fault,
+        }
+        if isinstance(case, RegistrationCase):
+            sets = [RankRegistration.model_validate_json(text) for text in message["ranks"]]
+            num_blocks = len(sets[0].phases["register"].time_us)
+            execution = self._execution(number, arm.name, arms, position, num_iterations=num_blocks)
+            return registration_record(run.plan, case, arm, sets, execution=execution, **known)
+        cells = [RankCell.model_validate_json(text) for text in message["ranks"]]
+        timed = [clock.k * sum(map(len, clock.timed.time_us)) for clock in cells[0].clocks.values()]
+        execution = self._execution(number, arm.name, arms, position, num_iterations=sum(timed))
+        log_lines = run.paths.get((number, arm.name))
+        return measured_record(run.plan, case, arm, cells, execution=execution, log_lines=log_lines, **known)
+
+    def _execution(self, case: int, arm: str, arms: list[str], position: int, *, num_iterations: int) -> Execution:
         plan = self.run.plan
         return Execution(
             run_id=self.run.run_id,
@@ -343,7 +356,7 @@ class _Launch:
             block_order=tuple(plan.rounds(case, arms, launch=self.number)),
             case_position=position,
             group_ranks=tuple(range(plan.num_ranks)),
-            num_iterations=sum(clock.k * sum(map(len, clock.timed.time_us)) for clock in cell.clocks.values()),
+            num_iterations=num_iterations,
         )
 
     def _fail(self, failure: Failure) -> None:

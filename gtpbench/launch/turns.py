@@ -8,12 +8,14 @@ from gtpbench.launch import probe
 from gtpbench.launch.rank import FOREVER_S, Live, Rank
 from gtpbench.measure.calibrate import Counts, Estimate, choose_counts
 from gtpbench.measure.cell import CellRun
-from gtpbench.plan import Case
+from gtpbench.measure.registration import RegistrationRun
+from gtpbench.plan import AnyCase, Case, RegistrationCase
 from gtpbench.record.model import Clock
 from gtpbench.schedule import Turn, turns
 from gtpbench.workloads.collective import CollectiveWorkload
 
 _FUNCTIONAL_COUNTS = Counts(samples=2, k=1)
+_REGISTRATION_COUNTS = Counts(samples=1, k=1)
 
 
 def my_turns(rank: Rank, arms: Sequence[str]) -> Iterator[int]:
@@ -70,8 +72,9 @@ def _take_turn(rank: Rank, backend: Backend, turn: Turn, live: Live, *, switched
         rank.events.send({"event": "cell", "case": rank.case, "arm": turn.arm, "ranks": ranks})
 
 
-def make_workload(rank: Rank, backend: Backend, case: Case, arm: str) -> CollectiveWorkload:
-    """The workload of a case and an arm on this rank; nothing is allocated yet."""
+def make_workload(rank: Rank, backend: Backend, case: AnyCase, arm: str) -> CollectiveWorkload:
+    """The workload of a collective's case and an arm on this rank; nothing is allocated yet."""
+    assert isinstance(case, Case), f"{case.case_id} is no collective"
     if rank.faulty("unequal", arm=arm):
         backend.alloc(64, dtype=case.dtype, pool="window", owner=arm)
     spec = rank.plan.arm(arm)
@@ -84,14 +87,32 @@ def make_workload(rank: Rank, backend: Backend, case: Case, arm: str) -> Collect
         spec,
         seed=rank.plan.scenario.measure.seed,
         cache_bytes=backend.cache_bytes if backend.context.device is not None else probe.last_level_cache_bytes(),
-        sweep_max_bytes=max(other.size_bytes for other in rank.plan.cases),
+        sweep_max_bytes=max(other.size_bytes for other in rank.plan.cases if isinstance(other, Case)),
     )
 
 
-def _cell(rank: Rank, backend: Backend, case: Case, arm: str) -> CellRun:
+def _cell(rank: Rank, backend: Backend, case: AnyCase, arm: str) -> CellRun | RegistrationRun:
+    if isinstance(case, RegistrationCase):
+        return _registration(rank, backend, case, arm)
     clock = rank.plan.scenario.measure.clock
     workload = make_workload(rank, backend, case, arm)
     return CellRun(workload, rank.ranks, rank.stage, clock=clock, epoch_ns=rank.epoch_ns)
+
+
+def _registration(rank: Rank, backend: Backend, case: RegistrationCase, arm: str) -> RegistrationRun:
+    spec = rank.plan.arm(arm)
+    is_first = spec.registration not in rank.registered
+    rank.registered.add(spec.registration)
+    return RegistrationRun(
+        backend,
+        case,
+        spec,
+        rank.ranks,
+        rank.stage,
+        seed=rank.plan.scenario.measure.seed,
+        is_first=is_first,
+        epoch_ns=rank.epoch_ns,
+    )
 
 
 def _counts(rank: Rank, live: Live, arm: str) -> dict[Clock, Counts]:
@@ -122,6 +143,8 @@ def _estimates(rank: Rank, arm: str) -> dict[Clock, Estimate]:
 
 
 def _choose(rank: Rank, estimates: dict[str, Estimate], *, num_clocks: int) -> Counts:
+    if rank.plan.scenario.workload.kind == "registration":
+        return _REGISTRATION_COUNTS
     if rank.plan.scenario.functional:
         return _FUNCTIONAL_COUNTS
     measure = rank.plan.scenario.measure

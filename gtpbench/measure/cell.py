@@ -16,7 +16,7 @@ from gtpbench.record.model import BlockState, Clock, Memory, ProcessState, RankE
 from gtpbench.workloads.base import Workload
 
 if TYPE_CHECKING:
-    from gtpbench.backends.base import Backend
+    from gtpbench.backends.base import Backend, MemoryState
 
 
 class StageClock(Protocol):
@@ -100,8 +100,7 @@ class CellRun:
 
     def prepare(self) -> dict[Clock, Estimate]:
         """Allocate, register, warm up; returns what each clock needs, the same on every rank."""
-        before = self._backend.memory()
-        self._free_before, self._registrations_before = before.free_bytes, before.num_registrations
+        self._before = self._backend.memory()
         with self._stage("registration"):
             self._registration_us = self._workload.prepare()
         self._queue = self._backend.queue("compute")
@@ -147,8 +146,8 @@ class CellRun:
             evidence = kernel_evidence(self._clocks.values(), rank=rank, counters=self._counters)
         with self._stage("verify"):
             checked = workload.verify(corrupt=corrupt)
-        sides = workload.sides(captured=min((clock.k for clock in self._clocks.values()), default=1))
         graph = self._clocks.get("graph")
+        sides = workload.sides(captured=None if graph is None else graph.k)
         capture_us = graph.capture_us if isinstance(graph, GraphClock) else None
         with self._stage("teardown"):
             for clock in self._clocks.values():
@@ -177,13 +176,13 @@ class CellRun:
                 rank=rank,
                 buffers_bytes=memory.buffers_bytes,
                 registered_bytes=memory.registered_bytes,
-                free_before_bytes=self._free_before,
+                free_before_bytes=self._before.free_bytes,
                 free_after_bytes=memory.free_bytes,
             ),
             communicator_us=communicator_us,
             registration_us=self._registration_us,
-            num_registrations=memory.num_registrations - self._registrations_before,
-            first_registration=self._registrations_before == 0 < memory.num_registrations,
+            num_registrations=memory.num_registrations - self._before.num_registrations,
+            first_registration=_first_registration(self._before, memory),
             deregistration_us=deregistration_us,
             capture_us=capture_us,
             block_states=tuple(self._states),
@@ -218,6 +217,13 @@ class CellRun:
             throttle_reasons=state.throttle_reasons,
             load_average=_load_average(),
         )
+
+
+def _first_registration(before: "MemoryState", after: "MemoryState") -> bool:
+    """Whether the first window, or the first plain registration, of this process was made in between."""
+    windows = (before.num_window_registrations, after.num_window_registrations)
+    plain = (before.num_registrations - windows[0], after.num_registrations - windows[1])
+    return any(earlier == 0 < now for earlier, now in (windows, plain))
 
 
 def _clock_names(clock: str) -> tuple[Clock, ...]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gtpbench.plan import Arm, Case, PlanModel
+from gtpbench.plan import AnyCase, Arm, Case, PlanModel
 
 RECORD_SCHEMA_VERSION: Final = 1
 FORMULA_VERSION = 1
@@ -194,6 +194,9 @@ class Memory(PlanModel):
     registered_bytes: int
     free_before_bytes: int | None
     free_after_bytes: int | None
+    """With all buffers alive."""
+    free_released_bytes: int | None = None
+    """After all buffers are gone; only a registration case looks."""
     symmetric_va_bytes: int | None = None
     """Address space that NCCL reserved for symmetric windows, from its log; None where it did not say."""
 
@@ -203,7 +206,7 @@ class Costs(PlanModel):
 
     communicator_us: tuple[float, ...] | None = None
     registration_us: tuple[float, ...] | None = None
-    """All registrations of the case; see `first_registration`."""
+    """All registrations of the case; of a registration case that of the one buffer before its first block."""
     first_registration: bool | None = None
     """Whether it was the first of its kind in the processes, which sets up the device communicator too."""
     num_registrations: int | None = None
@@ -271,7 +274,7 @@ class Record(PlanModel):
     """For every status but `ok`."""
     valid_step: bool | None = None
     """False for a static EP step that dropped rows; None where the question does not arise."""
-    case: Case
+    case: AnyCase
     arm_spec: Arm
     case_digest: str
     arm_digest: str
@@ -297,6 +300,12 @@ class Record(PlanModel):
     gtp: GtpDetail | None = None
     test_fault: str | None = None
     """The injected fault, in tests only; such a record is no measurement."""
+
+    @property
+    def collective_case(self) -> Case:
+        """The case of a record that is about a stand-alone collective."""
+        assert isinstance(self.case, Case), f"{self.case_id} is no collective"
+        return self.case
 
     @model_validator(mode="after")
     def _status_decides(self) -> Self:

@@ -5,6 +5,8 @@ Schema history:
 
 Within a version fields are only added. Ratios of times are arm / baseline: above 1 the arm is slower. A row's `proofs`
 (one a clock, what ranks saw with them) and `costs`, and `costs` of each arm, are the values of `report/details.py`.
+A run of registrations has `registrations` beside empty `groups`: tables whose rows hold the values of
+`report/registration_lines.py` and their `proofs`.
 """
 
 import json
@@ -14,6 +16,8 @@ from typing import Any
 from gtpbench.record.model import Reason
 from gtpbench.report.digits import rounded
 from gtpbench.report.model import Group, Row, RunView, Timing
+from gtpbench.report.registration import RegistrationGroup
+from gtpbench.report.registration_lines import registration_line
 from gtpbench.report.trust import trust_lines
 from gtpbench.report.verdict import proof_text, verdict_text
 from gtpbench.report.words import ORIGIN_TEXT, path_cell, path_text, ratio_text
@@ -60,6 +64,7 @@ def to_document(view: RunView) -> dict[str, Any]:
         "functional": view.functional,
         "proofs": dict(view.proofs),
         "groups": [_group(view, group) for group in view.groups],
+        **({"registrations": [_registrations(group) for group in view.registrations]} if view.registrations else {}),
         "footnotes": [{"mark": note.mark, "code": note.code, "text": note.text} for note in view.footnotes],
         "costs": [asdict(costs) for costs in view.costs],
         "environment": dict(view.environment),
@@ -78,6 +83,22 @@ def _group(view: RunView, group: Group) -> dict[str, Any]:
         "origin": group.origin,
         "clocks": list(group.clocks),
         "rows": [_row(view, row) for row in group.rows],
+    }
+
+
+def _registrations(group: RegistrationGroup) -> dict[str, Any]:
+    return {
+        "title": group.title,
+        "num_ranks": group.num_ranks,
+        "origin": group.origin,
+        "rows": [
+            {
+                **registration_line(row),
+                "sizes_bytes": list(row.case.sizes) if row.case.name else None,
+                "proofs": [{**asdict(proof), "path_text": path_text(proof)} for proof in row.proofs],
+            }
+            for row in group.rows
+        ],
     }
 
 

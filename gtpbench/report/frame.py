@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from gtpbench.record.model import Clock
 from gtpbench.report.details import Cost
 from gtpbench.report.model import Row, RunView
+from gtpbench.report.registration_lines import WHOLE, registration_line
 from gtpbench.report.words import path_cell
 
 if TYPE_CHECKING:
@@ -56,9 +57,14 @@ def to_frame(view: RunView) -> "DataFrame":
     medians over launches of the slowest rank: `first_registration_us` where the case registered first, else
     `registration_us`, each of all `num_registrations` buffers. `free_*_bytes` are those of the rank with least, the
     other bytes of the one with most.
+
+    A run of registrations has other columns, those of `registration_line`.
     """
     import pandas as pd
 
+    if view.registrations:
+        lines = pd.DataFrame([registration_line(row) for row in view.registration_rows])
+        return lines.astype(dict.fromkeys(WHOLE, "Int64"))
     frame = pd.DataFrame([_line(view, row) for row in view.rows])
     return frame.astype(dict.fromkeys(_WHOLE, "Int64"))
 

@@ -12,6 +12,8 @@ from gtpbench.report.clocks import k_cell, k_header, k_varies
 from gtpbench.report.figures import BUSBW, figures_of
 from gtpbench.report.markup import Column, Table, escape, fenced, make_table
 from gtpbench.report.model import Group, Row, RunView
+from gtpbench.report.registration_tables import registration_tables
+from gtpbench.report.registration_words import CAPTION
 from gtpbench.report.sections import cost_tables, error_tables, proof_tables
 from gtpbench.report.trust import trust_lines
 from gtpbench.report.verdict import verdict_text
@@ -46,9 +48,10 @@ def render_markdown(view: RunView) -> str:
 
 
 def _context(view: RunView) -> dict[str, Any]:
-    collectives = ", ".join(dict.fromkeys(COLLECTIVES[group.collective].title for group in view.groups))
+    subjects = [COLLECTIVES[group.collective].title for group in view.groups]
+    subjects += ["registration cost"] if view.registrations else []
     return {
-        "title": escape(f"{view.name}: {collectives}, {_arms(view)}"),
+        "title": escape(f"{view.name}: {', '.join(dict.fromkeys(subjects))}, {_arms(view)}"),
         "verdict": escape(verdict_text(view)),
         "trust": [(label, escape(sentence)) for label, sentence in trust_lines(view)],
         "figures": [(f"{one.name}.svg", f"{one.title} over size, one line an arm") for one in figures_of(view)],
@@ -56,6 +59,8 @@ def _context(view: RunView) -> dict[str, Any]:
         "times": _times(view),
         "compared": any(row.comparison for row in view.rows),
         "tables": [_table(view, group) for group in view.groups],
+        "registrations": registration_tables(view),
+        "registration_times": escape(f"{CAPTION} (p10–p90)"),
         "proofs": proof_tables(view),
         "errors": error_tables(view),
         "costs": cost_tables(view),
@@ -69,6 +74,8 @@ def _context(view: RunView) -> dict[str, Any]:
 
 def _arms(view: RunView) -> str:
     """`symm against none`; arms that are never compared are named after it, and all are where nothing is."""
+    if view.registrations:
+        return ", ".join(view.arms)
     families = {row.arm.name: row.arm.family for row in view.rows}
     others = [arm for arm in view.arms[1:] if families[arm] == families[view.baseline]]
     if not others or view.only_functional:

@@ -7,6 +7,7 @@ from gtpbench.collectives import COLLECTIVES
 from gtpbench.plan import Arm, Case
 from gtpbench.record.model import Clock, Origin, ProofVerdict, Reason, Status
 from gtpbench.report.details import ArmCosts, CellCosts, Errors, PathProof
+from gtpbench.report.registration import RegistrationGroup, RegistrationRow
 from gtpbench.stats.compare import Comparison
 from gtpbench.stats.summary import Summary
 
@@ -154,6 +155,7 @@ class RunView:
         functional: paths and correctness only (`--functional`): no ratios.
         proofs: (verdict, rows) from best to worst, of the rows that ran.
         costs: one an origin and arm, of those that left any.
+        registrations: what registering costs; empty in runs of collectives, as `groups` is in runs of registrations.
         environment: (field, value) pairs, from the allow-list of `machine.environment_rows`.
     """
 
@@ -174,6 +176,7 @@ class RunView:
     tool_versions: tuple[str, ...]
     commits: tuple[str, ...]
     plan_digests: tuple[str, ...]
+    registrations: tuple[RegistrationGroup, ...] = ()
 
     @property
     def baseline(self) -> str:
@@ -187,8 +190,19 @@ class RunView:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """All rows, group by group."""
+        """All rows of collectives, group by group."""
         return tuple(row for group in self.groups for row in group.rows)
+
+    @property
+    def registration_rows(self) -> tuple[RegistrationRow, ...]:
+        """All rows of registration costs, group by group."""
+        return tuple(row for group in self.registrations for row in group.rows)
+
+    @property
+    def verdicts(self) -> tuple[ProofVerdict, ...]:
+        """The proof of every row that ran."""
+        proofs = [row.proof for row in self.rows] + [row.proof for row in self.registration_rows]
+        return tuple(proof for proof in proofs if proof is not None)
 
     def marks(self, row: Row) -> tuple[int, ...]:
         """All footnote marks of a row, ascending."""

@@ -3,18 +3,21 @@
 One block per arm. Two things differ from nccl-tests, and the header says so: `time` is the median over iterations of
 the slowest rank instead of a mean over ranks, and both placements of a block come from different cases. Arms that run
 under nccl-tests' own conditions take its mean, so that their lines compare with its file; imported rows keep theirs.
-`time` is always there; `algbw` and `busbw` are `N/A` where ranks share a GPU.
+`time` is always there; `algbw` and `busbw` are `N/A` where ranks share a GPU. The layout has no place for the cost of
+registration: runs of it are refused.
 """
 
 from collections.abc import Iterator, Sequence
 
 from gtpbench.bandwidth import algbw_gb_per_s, busbw_gb_per_s
 from gtpbench.collectives import COLLECTIVES, dtype_named
+from gtpbench.errors import UsageError
 from gtpbench.report.absent import absent_rows
 from gtpbench.report.clocks import k_span
 from gtpbench.report.model import Group, Row, RunView
 from gtpbench.report.words import ORIGIN_TEXT, aggregation_text
 
+NO_LAYOUT = "nccl-tests' layout has no place for the cost of registration: ask for table, json or csv"
 _TYPES = {
     "bf16": "bfloat16",
     "fp16": "half",
@@ -33,7 +36,13 @@ _HEADER = (
 
 
 def render_nccl_tests(view: RunView) -> str:
-    """All blocks of a run, a blank line between them."""
+    """All blocks of a run, a blank line between them.
+
+    Raises:
+        UsageError: a run of registrations.
+    """
+    if view.registrations:
+        raise UsageError(NO_LAYOUT)
     return "\n".join("\n".join(block) + "\n" for block in _blocks(view))
 
 

@@ -38,7 +38,10 @@ _FOOTNOTES = {
 
 def row_notes(records: Sequence[Record], timings: Sequence[Timing], proofs: Sequence[PathProof]) -> tuple[Note, ...]:
     """The notes of one cell, in the order of the footnotes."""
-    found = {**_record_notes(records), **(_timing_notes(records[0].case.size_bytes, timings) if timings else {})}
+    found = {
+        **_record_notes(records),
+        **(_timing_notes(records[0].collective_case.size_bytes, timings) if timings else {}),
+    }
     if clocks_differ(proofs):
         found["clocks_differ"] = "; ".join(
             f"{proof.clock} {path_text(proof)} {PROOF_TEXT[proof.verdict]}" for proof in proofs
@@ -70,7 +73,7 @@ def footnotes(rows: Sequence[Row]) -> tuple[Footnote, ...]:
 
 
 def _record_notes(records: Sequence[Record]) -> dict[str, str]:
-    case, num_ok = records[0].case, sum(record.status == "ok" for record in records)
+    case, num_ok = records[0].collective_case, sum(record.status == "ok" for record in records)
     found: dict[str, str] = {}
     if case.requested_bytes != case.size_bytes:
         found["rounded_size"] = f"{case.requested_bytes} B requested, {case.size_bytes} B used"

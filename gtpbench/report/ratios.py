@@ -83,7 +83,7 @@ def compare_on(clock: Clock, candidate: Sequence[Record], baseline: Sequence[Rec
     pairs, why = _pairs(clock, candidate, {record.launch: record for record in baseline})
     if not pairs:
         return Reason(code="unpaired", text=why or NO_RATIO_TEXT["unpaired"])
-    size_bytes = candidate[0].case.size_bytes
+    size_bytes = candidate[0].collective_case.size_bytes
     try:
         return compare(
             pairs,

@@ -34,7 +34,7 @@ def build_row(records: Sequence[Record], baseline: Sequence[Record], *, baseline
     worst_shown = max(shown, key=lambda proof: PROOF_ORDER.index(proof.verdict), default=None)
     checks = [check for record in records if (check := record.verification) and check.num_checked]
     return Row(
-        case=first.case,
+        case=first.collective_case,
         arm=first.arm_spec,
         origin=first.origin,
         status=worst.status,
@@ -59,7 +59,7 @@ def build_row(records: Sequence[Record], baseline: Sequence[Record], *, baseline
 
 def _timing(clock: Clock, records: Sequence[Record], *, comparison: Comparison | None) -> Timing:
     launches = [record.samples[name] for record in records if (name := series_by_clock(record).get(clock))]
-    summary, case = summarise(launches), records[0].case
+    summary, case = summarise(launches), records[0].collective_case
     collective = COLLECTIVES[case.collective]
     withheld = any(record.origin == "shared_gpu" for record in records)
 

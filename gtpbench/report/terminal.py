@@ -5,11 +5,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gtpbench.record.model import Clock
+from gtpbench.record.model import Clock, ProofVerdict
 from gtpbench.report.absent import absent_rows
 from gtpbench.report.clocks import k_cell, k_header, k_varies
+from gtpbench.report.markup import Column
 from gtpbench.report.model import Group, Row, RunView
 from gtpbench.report.proof_lines import doubts
+from gtpbench.report.registration import RegistrationGroup, RegistrationRow
+from gtpbench.report.registration_tables import registration_columns
+from gtpbench.report.registration_words import CAPTION, doubt_lines, group_lines
 from gtpbench.report.trust import trust_lines
 from gtpbench.report.words import (
     MISSING,
@@ -110,6 +114,9 @@ def _print(view: RunView, console: "Console") -> None:
         lacking = doubts(group)
         if lacking:
             console.print(_grid([(PROOF_TEXT[doubt.verdict], doubt.text) for doubt in lacking], text))
+    for registrations in view.registrations:
+        console.print()
+        _print_registrations(view, registrations, console, text)
     if view.footnotes:
         console.print()
     for footnote in view.footnotes:
@@ -142,9 +149,54 @@ def _caption(rows: Sequence[Row], *, ranges: bool) -> str:
     if any(proof.legacy for row in rows for proof in row.proofs):
         parts.append("legacy: ring, NVLS or PAT")
     proofs = {row.proof for row in rows}
-    if len(proofs) == 1 and (proof := rows[0].proof) is not None:
-        parts.append(f"every row {PROOF_TEXT[proof]}")
-    return " · ".join(parts)
+    return " · ".join(parts) + (_every(rows[0].proof) if len(proofs) == 1 else "")
+
+
+def _every(proof: ProofVerdict | None) -> str:
+    """The end of a caption where all rows have one proof."""
+    return "" if proof is None else f" · every row {PROOF_TEXT[proof]}"
+
+
+def _print_registrations(view: RunView, group: RegistrationGroup, console: "Console", text: _MakeText) -> None:
+    """Title, what stands above the table, the widest table that fits, doubts."""
+    console.print(text(group_title(group), "bold"))
+    if above := group_lines(view, group):
+        console.print(_grid(above, text))
+    if shown := [row for row in group.rows if row.register]:
+        ranges, table = _fitting_registrations(shown, console, text)
+        same = _every(shown[0].proof) if len({row.proof for row in shown}) == 1 else ""
+        console.print(text(f"{CAPTION}{' (p10–p90)' if ranges else ''}{same}", "dim"))
+        console.print(table)
+    if below := doubt_lines(group):
+        console.print(_grid(below, text))
+
+
+def _fitting_registrations(
+    rows: Sequence[RegistrationRow], console: "Console", text: _MakeText
+) -> "tuple[bool, Table]":
+    """Whether there is room for p10 and p90, and the widest table that fits."""
+    for ranges, full in ((True, True), (True, False), (False, True), (False, False)):
+        table = _registrations(rows, text, registration_columns(ranges=ranges, full=full))
+        if console.measure(table, options=console.options.update(width=1000)).maximum <= console.width:
+            return ranges, table
+    return False, _registrations(rows, text, registration_columns(ranges=False, full=False, memory=False))
+
+
+def _registrations(
+    rows: Sequence[RegistrationRow], text: _MakeText, columns: Sequence[Column[RegistrationRow]]
+) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    used = [column for column in columns if any(column.cell(row) != MISSING for row in rows)]
+    if len({row.proof for row in rows}) == 1:
+        used = used[:-1]  # the caption says it
+    for column in used:
+        table.add_column(text(column.header), justify="right" if column.right else "left", vertical="bottom")
+    for row in rows:
+        table.add_row(*(text(column.cell(row)) for column in used))
+    return table
 
 
 def _fitting(

@@ -38,6 +38,7 @@ def _sampled(view: RunView) -> str:
     if view.num_launches != view.num_all_launches:
         launches = f"{view.num_launches} of {view.num_all_launches} launches"
     samples = [row.headline.summary.num_samples for row in view.rows if row.headline]
+    samples += [row.register.num_samples for row in view.registration_rows if row.register]
     few, many = min(samples), max(samples)
     counted = ("1 sample" if many == 1 else f"{few} samples") if few == many else f"{few} to {many} samples"
     return f"{launches} × {blocks} · {counted} a row"
@@ -45,6 +46,8 @@ def _sampled(view: RunView) -> str:
 
 def _ratios(view: RunView) -> str:
     compared = [row.comparison for row in view.rows if row.comparison]
+    if view.registrations:
+        return "none: what registration costs is shown, not compared"
     if not compared:
         reasons = [row.no_ratio for row in view.rows if row.no_ratio]
         told = dict.fromkeys(reason.text for reason in reasons if reason.code not in {"baseline", "skipped"})

@@ -7,6 +7,8 @@ from gtpbench.collectives import COLLECTIVES
 from gtpbench.record.model import ProofVerdict
 from gtpbench.report.model import Group, Row, RunView
 from gtpbench.report.orders import PROOF_ORDER, WITH_PROOF
+from gtpbench.report.registration import RegistrationRow
+from gtpbench.report.registration_words import registration_text, registrations_lacking
 from gtpbench.report.words import sizes_text
 from gtpbench.stats.compare import Outcome
 from gtpbench.stats.crossover import faster_from
@@ -22,12 +24,12 @@ _PREFIXES = {"cpu": "CPU demonstration: ", "modelled": "modelled: ", "imported":
 
 def verdict_text(view: RunView) -> str:
     """For example `symm: faster from 1MiB, undecided at 64KiB`, failures before it."""
-    return "; ".join([*_failures(view.rows), _outcomes(view)])
+    return "; ".join([*_failures((*view.rows, *view.registration_rows)), _outcomes(view)])
 
 
 def proof_text(view: RunView) -> str:
     """Which arms lack a proof of their path: `every arm proved`, `without proof: symm (fell back at 64KiB)`."""
-    verdicts = {row.proof for row in view.rows if row.proof is not None}
+    verdicts = set(view.verdicts)
     if not verdicts:
         return "no arm ran, nothing to prove"
     parts = [
@@ -35,7 +37,10 @@ def proof_text(view: RunView) -> str:
         for verdict in reversed(PROOF_ORDER)
         if verdict not in WITH_PROOF
         for arm in view.arms
-        for text in _lacking(view, verdict, arm)
+        for text in (
+            *_lacking(view, verdict, arm),
+            *registrations_lacking(view.registration_rows, verdict, arm),
+        )
     ]
     if parts:
         return "without proof: " + ", ".join(parts)
@@ -64,7 +69,7 @@ def _lacking(view: RunView, verdict: ProofVerdict, arm: str) -> list[str]:
     return told
 
 
-def _failures(rows: Sequence[Row]) -> list[str]:
+def _failures(rows: Sequence[Row | RegistrationRow]) -> list[str]:
     counts = Counter(row.status for row in rows)
     failed = counts["error"] + counts["timeout"] + counts["wrong_result"]
     wrong = f" ({counts['wrong_result']} with wrong data)" if counts["wrong_result"] else ""
@@ -75,6 +80,8 @@ def _failures(rows: Sequence[Row]) -> list[str]:
 
 
 def _outcomes(view: RunView) -> str:
+    if view.registrations and not view.functional:
+        return registration_text(view)
     if view.only_functional:
         return "functional only"
     parts = [

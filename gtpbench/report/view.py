@@ -1,14 +1,17 @@
 """Builds the view model of a run from its records: everything a renderer shows is computed here, once."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from gtpbench.cases import RegistrationCase
 from gtpbench.record import Environment, Origin, Record
 from gtpbench.report.costs import arm_costs
 from gtpbench.report.machine import command_text, environment_rows
 from gtpbench.report.model import Footnote, Group, Note, Row, RunView, Timing
 from gtpbench.report.notes import footnotes
 from gtpbench.report.orders import PROOF_ORDER, clock_order
+from gtpbench.report.registration import registration_groups
 from gtpbench.report.rows import build_row
 from gtpbench.scenario.schema import Scenario
 from gtpbench.stats.compare import Comparison
@@ -38,8 +41,12 @@ def build_view(
     command = command_text(used)
     arms = _arms(records, scenario)
     functional = scenario.functional if scenario else "--functional" in command.split()
-    groups = _corrected(tuple(_groups(_cells(records), arms, functional=functional)))
+    registrations = [record for record in records if isinstance(record.case, RegistrationCase)]
+    collectives = [record for record in records if not isinstance(record.case, RegistrationCase)]
+    groups = _corrected(tuple(_groups(_cells(collectives), arms, functional=functional)))
     rows = [row for group in groups for row in group.rows]
+    tables = registration_groups(registrations, arms=arms)
+    proofs = Counter([row.proof for row in rows] + [row.proof for table in tables for row in table.rows])
     ok = [record for record in records if record.status == "ok"]
     blocks = [len(samples.time_us[0]) for record in ok for samples in record.samples.values()]
     run_ids = dict.fromkeys(record.execution.run_id for record in records if record.execution)
@@ -53,7 +60,7 @@ def build_view(
         num_all_launches=len({record.launch for record in records}),
         num_blocks=(min(blocks, default=0), max(blocks, default=0)),
         functional=functional,
-        proofs=tuple((v, n) for v in PROOF_ORDER if (n := sum(row.proof == v for row in rows))),
+        proofs=tuple((v, n) for v in PROOF_ORDER if (n := proofs[v])),
         groups=groups,
         footnotes=footnotes(rows),
         costs=arm_costs(records, arms=arms),
@@ -61,6 +68,7 @@ def build_view(
         tool_versions=tuple(sorted({record.tool_version for record in records})),
         commits=tuple(dict.fromkeys(environment.commit for environment in used if environment.commit)),
         plan_digests=tuple(sorted({record.plan_digest for record in records})),
+        registrations=tables,
     )
 
 

@@ -7,6 +7,7 @@ from gtpbench.record.model import Origin, ProofVerdict
 from gtpbench.report.details import PathProof
 from gtpbench.report.model import Group, Row, Timing
 from gtpbench.report.paths import headline_proofs
+from gtpbench.report.registration import RegistrationGroup, RegistrationRow
 from gtpbench.stats.compare import Comparison
 from gtpbench.units import format_rate, format_size
 
@@ -49,6 +50,8 @@ STATUS_TEXT = {
     "timeout": "✗ timeout",
 }
 MISSING = "–"
+_MAX_SETS = 4
+"""Sets of buffers that are named one by one."""
 _ASCII = str.maketrans(
     {"✓": "+", "◇": "=", "–": "-", "✗": "x", "·": "-", "→": ">", "×": "x", "▲": "^", "▼": "v", "…": "~"}
 )
@@ -64,7 +67,7 @@ def percent(fraction: float) -> str:
     return f"{fraction * 100:.0f} %"
 
 
-def group_title(group: Group) -> str:
+def group_title(group: Group | RegistrationGroup) -> str:
     """A table's title; says where the numbers come from unless GPUs of their own made them."""
     return group.title if group.origin == "measured" else f"{group.title} · {ORIGIN_LABEL[group.origin]}"
 
@@ -89,7 +92,7 @@ def path_text(proof: PathProof) -> str:
     return " ".join(filter(None, (proof.path, algorithm, proof.protocol)))
 
 
-def path_cell(row: Row, *, full: bool = True) -> str:
+def path_cell(row: Row | RegistrationRow, *, full: bool = True) -> str:
     """The headline clock's path for a table cell, `legacy` in short; several where launches differ."""
     cells = [
         "legacy" if proof.legacy else path_text(proof) if full else proof.path for proof in headline_proofs(row.proofs)
@@ -119,6 +122,15 @@ def sizes_text(sizes: Sequence[int], *, of: Sequence[int]) -> str:
         else:
             runs.append([size])
     return ", ".join(_run_text(run) for run in runs)
+
+
+def sets_text(rows: Sequence[RegistrationRow], *, of: Sequence[RegistrationRow]) -> str:
+    """Sets of buffers in words: `every set`, `1 × 64KiB, 4 × 64KiB`, or their number where they are many."""
+    labels = dict.fromkeys(row.case.label for row in rows)
+    every = {row.case.label for row in of}
+    if len(every) > 1 and labels.keys() == every:
+        return "every set"
+    return ", ".join(labels) if len(labels) <= _MAX_SETS else f"{len(labels)} of {len(every)} sets"
 
 
 def _run_text(run: Sequence[int]) -> str:

@@ -50,8 +50,8 @@ def dump_scenario(scenario: Scenario) -> str:
     """TOML text that `load_scenario` reads back to an equal scenario."""
     values = scenario.model_dump(mode="json", exclude_none=True)
     workload = values["workload"]
-    if isinstance(workload["sizes"], list):
-        workload["sizes"] = [format_size(size) for size in workload["sizes"]]
+    for key in _SIZES & workload.keys():
+        workload[key] = _size_texts(workload[key])
     top = [f"{key} = {_toml(value)}" for key, value in values.items() if not isinstance(value, dict)]
     tables = [
         f"\n[{name}]\n" + "\n".join(f"{key} = {_toml(value)}" for key, value in table.items())
@@ -61,8 +61,17 @@ def dump_scenario(scenario: Scenario) -> str:
     return "\n".join(top + tables) + "\n"
 
 
-_NOT_KEYS = ("tuple[", "literal[", "function-", "constrained-")
-"""How pydantic's own names for the members of a union begin; they are no part of a key's path."""
+_NOT_KEYS = ("tuple[", "literal[", "function-", "constrained-", "kind:")
+"""How names for the members of a union begin; they are no part of a key's path."""
+_SIZES = frozenset({"sizes", "buffer_sizes", "max_total_bytes", "buffers"})
+"""Keys of workloads that hold bytes."""
+
+
+def _size_texts(value: Any) -> Any:
+    """Sizes for people; `auto` stays."""
+    if isinstance(value, list):
+        return [format_size(size) for size in value]
+    return format_size(value) if isinstance(value, int) else value
 
 
 def _toml(value: Any) -> str:

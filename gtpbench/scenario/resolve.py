@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gtpbench.errors import UsageError
-from gtpbench.scenario.schema import Scenario
+from gtpbench.scenario.schema import CollectiveWorkload, Measure, RegistrationWorkload, Scenario
 
-_KIB, _MIB = 2**10, 2**20
+_KIB, _MIB, _GIB = 2**10, 2**20, 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +42,8 @@ def resolve(scenario: Scenario, facts: MachineFacts) -> Scenario:
     """The same scenario without `auto`.
 
     Raises:
-        UsageError: the ranks asked for contradict the launcher's, the backend lacks the clock, or CPU ranks shall
-            share GPUs.
+        UsageError: the ranks asked for contradict the launcher's, the workload or backend lacks the clock, or CPU
+            ranks shall share GPUs.
     """
     backend = scenario.backend
     if backend == "auto":
@@ -51,21 +51,12 @@ def resolve(scenario: Scenario, facts: MachineFacts) -> Scenario:
     on_gpus = backend in {"nccl_torch", "nccl_direct"}
     if scenario.ranks_per_gpu > 1 and not on_gpus:
         raise UsageError(f"ranks_per_gpu = {scenario.ranks_per_gpu}: {backend} ranks use no GPU; leave it out")
-    workload = scenario.workload
-    if workload.sizes == "auto":
-        workload = workload.model_copy(update={"sizes": sweep(64 * _KIB, (256 if on_gpus else 16) * _MIB, factor=4)})
-    measure = scenario.measure
-    if measure.clock != "auto" and (measure.clock == "host") == on_gpus:
-        has = "graph, stream or both" if on_gpus else "host only"
-        raise UsageError(f"measure.clock = {measure.clock}: {backend} ranks have the clock {has}")
-    if measure.clock == "auto":
-        measure = measure.model_copy(update={"clock": "both" if on_gpus else "host"})
     return scenario.model_copy(
         update={
             "backend": backend,
             "num_ranks": _num_ranks(scenario, facts, on_gpus=on_gpus),
-            "workload": workload,
-            "measure": measure,
+            "workload": _workload(scenario.workload, on_gpus=on_gpus),
+            "measure": _measure(scenario, backend, on_gpus=on_gpus),
         }
     )
 
@@ -84,6 +75,34 @@ def sweep(min_bytes: int, max_bytes: int, *, factor: int) -> tuple[int, ...]:
     while sizes[-1] * factor <= max_bytes:
         sizes.append(sizes[-1] * factor)
     return tuple(sizes)
+
+
+def _workload(
+    workload: CollectiveWorkload | RegistrationWorkload, *, on_gpus: bool
+) -> CollectiveWorkload | RegistrationWorkload:
+    if isinstance(workload, CollectiveWorkload):
+        sizes = sweep(64 * _KIB, (256 if on_gpus else 16) * _MIB, factor=4)
+        return workload.model_copy(update={"sizes": sizes}) if workload.sizes == "auto" else workload
+    found: dict[str, object] = {}
+    if workload.buffer_sizes == "auto":
+        found["buffer_sizes"] = sweep(64 * _KIB, 64 * _MIB, factor=4)
+    if workload.max_total_bytes == "auto":
+        found["max_total_bytes"] = 16 * _GIB if on_gpus else 512 * _MIB
+    return workload.model_copy(update=found)
+
+
+def _measure(scenario: Scenario, backend: str, *, on_gpus: bool) -> Measure:
+    """With the clock decided: registration is a call of the host wherever the ranks are."""
+    measure = scenario.measure
+    registers = isinstance(scenario.workload, RegistrationWorkload)
+    by_host = registers or not on_gpus
+    if measure.clock == "auto":
+        return measure.model_copy(update={"clock": "host" if by_host else "both"})
+    if (measure.clock == "host") != by_host:
+        subject = "registration has" if registers else f"{backend} ranks have"
+        has = "host only" if by_host else "graph, stream or both"
+        raise UsageError(f"measure.clock = {measure.clock}: {subject} the clock {has}")
+    return measure
 
 
 def _num_ranks(scenario: Scenario, facts: MachineFacts, *, on_gpus: bool) -> int:

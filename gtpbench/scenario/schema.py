@@ -6,7 +6,16 @@ Values are frozen and strict; a key that is not here is an error. `auto` values 
 
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
 from gtpbench.arms import arm_named
 from gtpbench.collectives import CollectiveName, ReduceOp, dtype_named
@@ -18,6 +27,7 @@ SCENARIO_SCHEMA_VERSION: Final = 1
 BackendChoice = Literal["auto", "cpu", "gloo", "cpu_window", "nccl_torch", "nccl_direct", "standin"]
 Placement = Literal["out_of_place", "in_place"]
 ClockChoice = Literal["auto", "host", "graph", "stream", "both"]
+NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 
 
 def _size(value: Any) -> Any:
@@ -36,6 +46,18 @@ def _to_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _known_kind(value: Any) -> Any:
+    if value not in _KINDS:
+        raise ValueError(f"one of {', '.join(_KINDS)}")
+    return value
+
+
+def _kind_tag(workload: Any) -> str:
+    """A workload that says no kind is a collective one."""
+    kind = workload.get("kind") if isinstance(workload, dict) else getattr(workload, "kind", None)
+    return f"kind:{kind if kind == 'registration' else 'collective'}"
+
+
 def _as_value_errors(check: Any) -> Any:
     def wrapped(value: Any) -> Any:
         try:
@@ -51,6 +73,10 @@ DTypeName = Annotated[str, AfterValidator(_as_value_errors(_canonical_dtype))]
 ArmName = Annotated[str, AfterValidator(_as_value_errors(_known_arm))]
 
 
+_KINDS: Final = ("collective", "registration")
+"""Of workloads."""
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
@@ -60,7 +86,7 @@ class _Model(BaseModel):
 class CollectiveWorkload(_Model):
     """A sweep of stand-alone collectives: every combination of the lists below is a case."""
 
-    kind: Literal["collective"] = "collective"
+    kind: Annotated[Literal["collective"], BeforeValidator(_known_kind)] = "collective"
     collectives: Annotated[tuple[CollectiveName, ...], BeforeValidator(_to_tuple), Field(min_length=1)]
     """`all_gather`, `reduce_scatter`."""
     sizes: Annotated[tuple[SizeBytes, ...], BeforeValidator(_to_tuple), Field(min_length=1)] | Literal["auto"] = "auto"
@@ -71,6 +97,40 @@ class CollectiveWorkload(_Model):
     """Out of place, in place, or both as separate cases."""
     op: ReduceOp = "sum"
     """Reduction of reduce-scatter. Megatron pre-scales and sums, so `sum` is what it runs."""
+
+
+class RegistrationWorkload(_Model):
+    """What it costs to register buffers: a sweep over their number and size, or one listed set, or both.
+
+    Each timed block allocates a whole set, registers it, deregisters and frees it; of `measure`, `launches`, `blocks`
+    and `seed` count.
+    """
+
+    kind: Literal["registration"]
+    buffer_sizes: Annotated[tuple[SizeBytes, ...], BeforeValidator(_to_tuple)] | Literal["auto"] = "auto"
+    """Bytes of each buffer; auto: 64KiB to 64MiB by 4. Empty where only the listed set is wanted."""
+    num_buffers: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=100_000)], ...], BeforeValidator(_to_tuple), Field(min_length=1)
+    ] = (1, 4, 16, 64)
+    """Buffers in a set, each number with each size."""
+    max_total_bytes: SizeBytes | Literal["auto"] = "auto"
+    """Of a set on one rank: larger combinations are left out of the sweep. auto: 16GiB, on CPU 512MiB."""
+    buffers: Annotated[tuple[SizeBytes, ...], BeforeValidator(_to_tuple), Field(min_length=1)] | None = None
+    """Bytes of every buffer of one further set, such as those of a whole model, in order of allocation."""
+    buffers_name: Annotated[str, Field(pattern=NAME_PATTERN, max_length=80)] = "listed"
+    """What that set is called."""
+
+    @model_validator(mode="after")
+    def _has_a_set(self) -> Self:
+        if not self.buffer_sizes and not self.buffers:
+            raise ValueError("nothing to register: give buffer_sizes or buffers")
+        return self
+
+
+Workload = Annotated[
+    Annotated[CollectiveWorkload, Tag("kind:collective")] | Annotated[RegistrationWorkload, Tag("kind:registration")],
+    Discriminator(_kind_tag),
+]
 
 
 class Measure(_Model):
@@ -123,9 +183,9 @@ class Scenario(_Model):
     """What is run, on what ranks, compared how."""
 
     schema_version: Literal[1] = SCENARIO_SCHEMA_VERSION
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
+    name: Annotated[str, Field(pattern=NAME_PATTERN, max_length=80)]
     """Names the output directory and the report."""
-    workload: CollectiveWorkload
+    workload: Workload
     arms: Annotated[tuple[ArmName, ...], BeforeValidator(_to_tuple), Field(min_length=1)]
     """What is compared; the first is the baseline."""
     backend: BackendChoice = "auto"

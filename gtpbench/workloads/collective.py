@@ -54,8 +54,7 @@ class CollectiveWorkload(Workload):
             ]
         self._pools = sorted({send_pool, recv_pool})
         registration_us = sum(backend.register(pool, owner=self.arm.name) for pool in self._pools)
-        for slot in range(self._num_slots):
-            self._fill(slot, seed=self.seed + slot, kind=self._timed_kind())
+        self._fill(seed=self.seed, kind=self._timed_kind())
         return registration_us
 
     def step(self, iteration: int) -> None:
@@ -73,8 +72,7 @@ class CollectiveWorkload(Workload):
         kinds: tuple[DataKind, ...] = ("integers", "uniform") if self._dtype.epsilon else ("integers",)
         for kind in kinds:
             seed = self.seed + _VERIFY_SEED_OFFSET
-            for slot in range(self._num_slots):
-                self._fill(slot, seed=seed + slot, kind=kind)
+            self._fill(seed=seed, kind=kind)
             self.backend.host_sync(self._queue)
             self.backend.context.mark(0)
             self.backend.barrier(self._queue)
@@ -195,8 +193,8 @@ class CollectiveWorkload(Workload):
     def _timed_kind(self) -> DataKind:
         return "uniform" if self._dtype.epsilon else "integers"
 
-    def _fill(self, slot: int, *, seed: int, kind: DataKind) -> None:
-        """Poison the receive buffer, then write the send data; in place the own part is written last."""
-        send, recv = self._slots[slot]
-        self.backend.poison(recv)
-        self.backend.fill(send, seed=seed, kind=kind)
+    def _fill(self, *, seed: int, kind: DataKind) -> None:
+        """Poison the receive buffers, then write the send data; in place the own parts are written last."""
+        for _, recv in self._slots:
+            self.backend.poison(recv)
+        self.backend.fill_all([(send, seed + slot) for slot, (send, _) in enumerate(self._slots)], kind=kind)

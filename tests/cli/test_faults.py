@@ -30,7 +30,9 @@ hot = true
 [timeouts]
 start_s = 10.0
 rendezvous_s = 2.5
+communicator_s = 2.5
 registration_s = 2.5
+first_collective_s = 2.5
 warmup_s = 2.5
 blocks_s = 2.5
 proof_s = 2.5
@@ -40,6 +42,7 @@ teardown_s = 2.5
 CPU = STANDIN.replace('"standin"', '"cpu"').replace("_s = 2.5", "_s = 5.0")
 # Ranks import torch one after the other on few cores, and the first waits for the last in its rendezvous.
 CPU = CPU.replace("start_s = 10.0", "start_s = 60.0").replace("rendezvous_s = 5.0", "rendezvous_s = 30.0")
+CPU = CPU.replace("communicator_s = 5.0", "communicator_s = 30.0")
 
 
 def _run(tmp_path: Path, text: str, fault: str) -> Command:
@@ -60,6 +63,7 @@ def _by_status(folder: Path) -> dict[str, list[tuple[str, int]]]:
     [
         ("registration", 1),
         ("registration", 0),
+        ("first_collective", 1),
         ("warmup", 1),
         ("blocks", 1),
         ("blocks", 0),
@@ -83,7 +87,7 @@ def test_hang_in_a_case_costs_that_cell_only(tmp_path: Path, stage: str, rank: i
 
 
 @ranks
-@pytest.mark.parametrize("stage", ["start", "rendezvous"])
+@pytest.mark.parametrize("stage", ["start", "rendezvous", "communicator"])
 def test_hang_before_the_first_case_fails_the_set(tmp_path: Path, stage: str) -> None:
     """Without its ranks a set can measure nothing: every cell says so, once, and the run ends."""
     text = STANDIN.replace("start_s = 10.0", "start_s = 3.0")
@@ -211,7 +215,7 @@ def test_wrong_backend_is_caught_by_the_proof(tmp_path: Path) -> None:
 @ranks
 @slow
 @pytest.mark.parametrize("arm", ["none", "symm"])
-@pytest.mark.parametrize("stage", ["registration", "warmup", "blocks", "verify"])
+@pytest.mark.parametrize("stage", ["registration", "first_collective", "warmup", "blocks", "verify"])
 def test_hang_on_real_backends(tmp_path: Path, arm: str, stage: str) -> None:
     """The watchdog works the same on gloo and on windows."""
     outcome = _run(tmp_path, CPU, f"hang stage={stage} rank=1 arm={arm} case=65536").run()

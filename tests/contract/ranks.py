@@ -87,7 +87,13 @@ def run_ranks(
         ranks, pipes = [], []
         for rank in range(num_ranks):
             ours, theirs = context.Pipe(duplex=False)
-            place = {"rank": rank, "num_ranks": num_ranks, "num_nodes": num_nodes, "timeout_s": timeout_s, "device": device}
+            place = {
+                "rank": rank,
+                "num_ranks": num_ranks,
+                "num_nodes": num_nodes,
+                "timeout_s": timeout_s,
+                "device": device,
+            }
             process = context.Process(target=_rank, args=(theirs, backend, place, meeting, enter, work, args))
             process.start()
             theirs.close()

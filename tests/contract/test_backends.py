@@ -237,7 +237,8 @@ def refusals(backend: Backend) -> dict[str, tuple[str, str]]:
     requests: dict[str, Callable[[], Any]] = {
         "dtype": lambda: backend.alloc(8, dtype="fp8_e4m3", pool="plain"),
         "capture": lambda: backend.capture(lambda: None, queue=queue),
-        "kernels": lambda: backend.observe(None),
+        "kernels observed": lambda: backend.observe(None),
+        "kernels traced": lambda: backend.trace(lambda: None, queue=queue),
         "reduction": lambda: backend.all_reduce(whole, op="avg", queue=queue),
     }
     pools: tuple[Any, ...] = ("registered", "window")
@@ -260,7 +261,7 @@ def test_what_is_missing_is_refused_with_a_way_out(backend: str, lacks: set[str]
     """Unsupported types, pools, reductions, captures and observations raise UnsupportedError with their code; the
     message names what would provide it."""
     for told in run_ranks(2, refusals, backend=backend):
-        assert set(told) == {"dtype", "capture", "kernels", "reduction"} | lacks
+        assert set(told) == {"dtype", "capture", "kernels observed", "kernels traced", "reduction"} | lacks
         for name, (code, message) in told.items():
             assert code == name.split()[0]
             assert ":" in message

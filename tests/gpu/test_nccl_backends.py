@@ -30,9 +30,9 @@ POOLS: tuple[Any, ...] = ("plain", "mem_alloc", "registered", "window")
 @pytest.fixture
 def num_ranks(monkeypatch: pytest.MonkeyPatch) -> int:
     """Two ranks on the GPU where NCCL allows it, else one."""
-    from gtpbench.backends.nccl_library import version
-
     import torch  # noqa: F401  # loads NCCL
+
+    from gtpbench.backends.nccl_library import version
 
     monkeypatch.setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1")
     monkeypatch.setenv("NCCL_NVLS_ENABLE", os.environ.get("NCCL_NVLS_ENABLE", "0"))
@@ -63,9 +63,7 @@ def wrong_elements(backend: Backend, name: str, *, dtype: str, pool: Any, op: An
     expected = reference(
         collective, rank=context.rank, num_ranks=context.num_ranks, total_count=count, seed=3, kind="integers", op=op
     )
-    bound = tolerance(
-        DTYPES[dtype], num_ranks=context.num_ranks, kind="integers", reduces=collective.reduces, op=op
-    )
+    bound = tolerance(DTYPES[dtype], num_ranks=context.num_ranks, kind="integers", reduces=collective.reduces, op=op)
     found = backend.check(recv, expected, tolerance=bound).num_wrong
     backend.flip(recv, 0)
     assert backend.check(recv, expected, tolerance=bound).num_wrong == found + 1, "a flipped element was not seen"
@@ -125,9 +123,7 @@ def test_the_other_operations(backend: str, num_ranks: int) -> None:
     for rank, (_, even, total) in enumerate(found):
         assert even == [found[peer][0][rank] for peer in range(num_ranks)]
         rows = [found[peer][0] for peer in range(num_ranks)]
-        assert total == [
-            [sum(row[part][index] for row in rows) for index in range(64)] for part in range(num_ranks)
-        ]
+        assert total == [[sum(row[part][index] for row in rows) for index in range(64)] for part in range(num_ranks)]
 
 
 def evidence(backend: Backend, pool: Any) -> tuple[list[KernelSeen], list[KernelSeen], float, float]:

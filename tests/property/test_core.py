@@ -17,7 +17,7 @@ from gtpbench.arms import ARMS
 from gtpbench.bandwidth import algbw_gb_per_s, busbw_gb_per_s, wire_bytes_per_rank
 from gtpbench.collectives import COLLECTIVES, DTYPES, CollectiveName, pattern, reference, values
 from gtpbench.errors import ExitCode, worst
-from gtpbench.measure.calibrate import MAX_SAMPLES_PER_BLOCK, choose_counts
+from gtpbench.measure.calibrate import MAX_SAMPLES_PER_BLOCK, Estimate, choose_counts
 from gtpbench.plan import build_plan
 from gtpbench.record import Proof, Record, Samples, Verification, append_line, read_records
 from gtpbench.record.model import (
@@ -277,29 +277,64 @@ def test_case_order_is_a_permutation(case_ids: list[str], seed: int, launch: int
     assert sorted(case_ids) == sorted(case_order(case_ids, seed=seed, launch=launch))
 
 
+def estimates_of(times_us: st.SearchStrategy[float], ks: st.SearchStrategy[int | None]) -> st.SearchStrategy[Any]:
+    """Estimates by arm."""
+    one = st.builds(Estimate, us=times_us, k=ks)
+    return st.dictionaries(st.sampled_from(sorted(ARMS)), one, min_size=1)
+
+
+any_graph = st.sampled_from([16, 32, 64, 128, 256, 512])
+any_clocks = st.integers(1, 2)
+
+
 @given(
-    st.dictionaries(st.sampled_from(sorted(ARMS)), st.floats(0.01, 1e7), min_size=1),
+    estimates_of(st.floats(0.01, 1e7), st.none()),
     st.floats(1e-3, 1e4),
     st.integers(2, 100),
     st.integers(1, 500),
+    any_clocks,
 )
-def test_counts_use_up_the_budget(estimates: dict[str, float], budget_s: float, blocks: int, num_cases: int) -> None:
+def test_counts_use_up_the_budget(
+    estimates: dict[str, Estimate], budget_s: float, blocks: int, num_cases: int, num_clocks: int
+) -> None:
     """Within half an interval a block; intervals of at least 50 us; blocks of about 50 samples at most."""
     measure = Measure(time_budget_s=budget_s, blocks=blocks)
-    counts = choose_counts(measure, estimates, num_cases=num_cases)
-    wanted = max(1.0, budget_s * 1e6 / num_cases / blocks / sum(estimates.values()))
-    assert counts.k * min(estimates.values()) >= 50.0 * (1 - 1e-9)
+    counts = choose_counts(measure, estimates, num_cases=num_cases, num_clocks=num_clocks)
+    times_us = [estimate.us for estimate in estimates.values()]
+    wanted = max(1.0, budget_s * 1e6 / num_cases / num_clocks / blocks / sum(times_us))
+    assert counts.k * min(times_us) >= 50.0 * (1 - 1e-9)
     assert 1 <= counts.samples <= MAX_SAMPLES_PER_BLOCK * 1.5 + 1
     if counts.samples > 1:
         assert abs(counts.iterations - wanted) <= counts.k / 2 + 1e-6 * wanted
 
 
-@given(st.integers(1, 10**7), st.integers(2, 1000), st.dictionaries(text, st.floats(0, 1e9), min_size=1))
-def test_iters_win(iters: int, blocks: int, estimates: dict[str, float]) -> None:
-    """At least that many in all blocks, and less than one more a block."""
-    counts = choose_counts(Measure(iters=iters, blocks=blocks), estimates, num_cases=3)
-    assert 1 == counts.k
-    assert iters <= counts.iterations * blocks < iters + blocks
+@given(
+    estimates_of(st.floats(0.0, 1e7), any_graph),
+    st.floats(1e-6, 1e4),
+    st.integers(2, 100),
+    st.integers(1, 500),
+    any_clocks,
+)
+def test_counts_never_change_a_graph(
+    estimates: dict[str, Estimate], budget_s: float, blocks: int, num_cases: int, num_clocks: int
+) -> None:
+    """The longest one any arm needs, whatever the budget; replays use it up within half of one, 50 at most."""
+    measure = Measure(time_budget_s=budget_s, blocks=blocks)
+    counts = choose_counts(measure, estimates, num_cases=num_cases, num_clocks=num_clocks)
+    assert max(estimate.k or 0 for estimate in estimates.values()) == counts.k
+    assert 1 <= counts.samples <= MAX_SAMPLES_PER_BLOCK
+    times_us = sum(max(estimate.us, 0.01) for estimate in estimates.values())
+    wanted = max(1.0, budget_s * 1e6 / num_cases / num_clocks / blocks / times_us)
+    if 1 < counts.samples < MAX_SAMPLES_PER_BLOCK:
+        assert abs(counts.iterations - wanted) <= counts.k / 2 + 1e-6 * wanted
+
+
+@given(st.integers(1, 10**7), st.integers(2, 1000), estimates_of(st.floats(0, 1e9), st.none() | any_graph), any_clocks)
+def test_iters_win(iters: int, blocks: int, estimates: dict[str, Estimate], num_clocks: int) -> None:
+    """At least that many in all blocks, and less than one more interval a block, of one operation or a whole graph."""
+    counts = choose_counts(Measure(iters=iters, blocks=blocks), estimates, num_cases=3, num_clocks=num_clocks)
+    assert max((estimate.k or 1 for estimate in estimates.values()), default=1) == counts.k
+    assert iters <= counts.iterations * blocks < iters + counts.k * blocks
 
 
 # Records

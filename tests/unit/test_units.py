@@ -4,6 +4,7 @@ import pytest
 
 from gtpbench.errors import UsageError
 from gtpbench.units import (
+    format_about,
     format_gib,
     format_rate,
     format_seconds,
@@ -156,3 +157,25 @@ def test_rates_are_decimal(num_bytes: int, time_us: float, rate: float) -> None:
 def test_format_rate_has_three_digits(rate: float, text: str) -> None:
     """As times, without the unit."""
     assert text == format_rate(rate)
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "text"),
+    [
+        (0, "0B"),
+        (512, "512B"),
+        (1023, "1023B"),
+        (1024, "1KiB"),
+        (64 * 2**10, "64KiB"),
+        (2**20 - 1, "1MiB"),
+        (2**20 + 2**16, "1.06MiB"),
+        (132 * 2**20, "132MiB"),
+        (4880080896, "4.54GiB"),
+        (16 * 2**30, "16GiB"),
+        (int(16.25 * 2**30), "16.2GiB"),
+        (3 * 2**40, "3TiB"),
+    ],
+)
+def test_bytes_to_three_digits(num_bytes: int, text: str) -> None:
+    """In the largest unit that leaves something before the point."""
+    assert text == format_about(num_bytes)

@@ -16,6 +16,7 @@ GLOO: Facts = {
     "arm": "none",
     "registration": "none",
     "multicast": "any",
+    "workload": "collective",
     "num_gpus": 0,
     "num_ranks": 2,
     "num_nodes": 1,
@@ -55,6 +56,7 @@ MULTICAST: Facts = {**SYMM, "arm": "symm:nvls", "multicast": "required"}
 NONVLS: Facts = {**SYMM, "arm": "symm:nonvls", "multicast": "off"}
 NVLS: Facts = {**MULTICAST, "arm": "nvls", "registration": "registered"}
 SHARED: Facts = {"num_ranks": 2, "ranks_per_gpu": 2, "num_gpus": 1, "mps": "yes"}
+REGISTERS: Facts = {"workload": "registration", "dtype": None, "op": None, "reduces": None}
 REDUCES: Facts = {"op": "sum", "reduces": "true"}
 AVERAGES: Facts = {"op": "avg", "reduces": "true"}
 ROWS: list[tuple[Facts, str | None]] = [
@@ -81,6 +83,14 @@ ROWS: list[tuple[Facts, str | None]] = [
     ({**WINDOW, **AVERAGES, "dtype": "int32"}, "reduction"),
     ({**WINDOW, **AVERAGES, "dtype": "uint8"}, "reduction"),
     ({**WINDOW, **REDUCES, "dtype": "int32"}, None),
+    # Registration
+    ({**GLOO, **REGISTERS}, "nothing_to_register"),
+    ({**NCCL, **REGISTERS}, "nothing_to_register"),
+    ({**NCCL, **REGISTERS, "num_gpus": 0}, "nothing_to_register"),
+    ({**WINDOW, **REGISTERS}, None),
+    ({**SYMM, **REGISTERS}, None),
+    ({**CE, **REGISTERS}, None),
+    ({**NVLS, **REGISTERS}, None),
     # NCCL: devices and ranks
     (NCCL, None),
     (DIRECT, None),

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.distributed import TCPStore
 
-from gtpbench.backends import interfaces, shared_memory
+from gtpbench.backends import BACKENDS, interfaces, shared_memory
 from gtpbench.backends.base import RankContext, open_backend
 from gtpbench.backends.exchange import TcpExchange
 from gtpbench.backends.generated import CHUNK, Comparison, flip_amount, generate
@@ -325,7 +325,8 @@ def test_a_store_that_is_gone_is_a_run_error() -> None:
 
 
 def test_backends_are_opened_by_name() -> None:
-    """An unknown name is a usage error that lists the names; one without an implementation is unsupported."""
-    with pytest.raises(UsageError, match="gloo, cpu_window, standin"):
+    """Each is what its name says, on a machine without a GPU too; an unknown name is a usage error that lists them."""
+    with pytest.raises(UsageError, match="gloo, cpu_window, standin, nccl_torch, nccl_direct"):
         open_backend("nothing", context())
-    assert open_backend("standin", context()).name == "standin"
+    for name in BACKENDS:
+        assert open_backend(name, context()).name == name

@@ -22,12 +22,15 @@ def test_a_spec_reads_back() -> None:
         board_fd=9,
         board_rows=4,
         cpu=None,
+        device=3,
         epoch_ns=12345678901234,
         store=StoreSpec(kind="client", address="node0", port=29500, prefix="gtpbench/x"),
         set_ids=(0, 1),
         live=((0, ("none", "symm")), (1, ())),
-        counts=((0, 50, 2),),
+        counts=((0, "none", "graph", 50, 512), (0, "none", "stream", 50, 2)),
         num_cases=2,
+        reads_paths=True,
+        nccl_log="/scratch/nccl-set1.log",
         decides=False,
     )
     assert spec == WorkerSpec.model_validate_json(spec.model_dump_json())

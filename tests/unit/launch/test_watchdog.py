@@ -13,7 +13,11 @@ from tests.examples import make_plan
 LIMITS = {
     "start": 100.0,
     "rendezvous": 20.0,
+    "communicator": 25.0,
     "registration": 30.0,
+    "first_collective": 32.0,
+    "copy_engine": 34.0,
+    "capture": 36.0,
     "warmup": 40.0,
     "blocks": 10.0,
     "proof": 50.0,
@@ -60,7 +64,8 @@ def test_every_stage_has_its_timeout(stage: str) -> None:
 
 def test_stages_and_timeouts_belong_together() -> None:
     """Each stage but `waiting` has a timeout of its name, and the reverse."""
-    assert {"waiting", *(name.removesuffix("_s") for name in Timeouts.model_fields)} == set(STAGES)
+    assert set(STAGES) == {"waiting", *(name.removesuffix("_s") for name in Timeouts.model_fields)}
+    assert set(STAGES) == {"waiting", *LIMITS}
     assert limit_s("waiting", 0, Timeouts(), {}) is None
 
 

@@ -8,6 +8,7 @@ from gtpbench.record.model import ProofVerdict
 from gtpbench.report.view import RunView
 from tests.unit.report.factory import KIB, MIB, make_case, make_environment, make_record, make_samples
 from tests.unit.report.h200 import cross_check_run, h200_run
+from tests.unit.report.registration import registration_run, shared_registration_run
 from tests.unit.report.run import Run, jittered, make_scenario
 
 if TYPE_CHECKING:
@@ -105,12 +106,14 @@ RUNS = {
     "h200": h200_run,
     "cross_check": cross_check_run,
 }
+"""Of collectives."""
+REGISTRATIONS = {"registration": registration_run, "shared_registration": shared_registration_run}
 
 
 @functools.cache
 def view_of(name: str) -> RunView:
-    """The view of one of `RUNS`, made once."""
-    return RUNS[name]().view()
+    """The view of one of `RUNS` or `REGISTRATIONS`, made once."""
+    return (RUNS | REGISTRATIONS)[name]().view()
 
 
 def _gpu_samples(base_us: float, *, seed: int) -> dict[str, Samples]:

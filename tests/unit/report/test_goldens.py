@@ -48,6 +48,9 @@ def _check(name: str, content: bytes) -> None:
     [
         *((run, name) for run in ("cpu", "gpu", "shared_gpu") for name in FORMATS),
         *(("h200", name) for name in FORMATS if name != "report.json"),
+        *(("registration", name) for name in FORMATS if name != "nccl-tests.txt"),
+        ("shared_registration", "terminal-100.txt"),
+        ("shared_registration", "report.md"),
         ("cross_check", "nccl-tests.txt"),
         ("cross_check", "report.md"),
     ],
