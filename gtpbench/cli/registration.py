@@ -9,7 +9,7 @@ from gtpbench.units import parse_size
 if TYPE_CHECKING:
     from gtpbench.cli.collective import CollectiveFlags
 
-NAME = "registration"
+NAME = "registration-cost"
 """Of the scenario: both collectives' commands ask for the same one."""
 DEFAULT_ARMS = ("registered", "symm")
 _KIB, _MIB = 2**10, 2**20

@@ -103,6 +103,8 @@ class CellRun:
         self._before = self._backend.memory()
         with self._stage("registration"):
             self._registration_us = self._workload.prepare()
+            # Before another arm of the same processes registers.
+            self._prepared = self._backend.memory()
         self._queue = self._backend.queue("compute")
         # Each has hung in its own way somewhere, and neither has a timeout of NCCL's.
         with self._stage("copy_engine" if self._backend.context.cta_policy == "zero" else "first_collective"):
@@ -181,8 +183,8 @@ class CellRun:
             ),
             communicator_us=communicator_us,
             registration_us=self._registration_us,
-            num_registrations=memory.num_registrations - self._before.num_registrations,
-            first_registration=_first_registration(self._before, memory),
+            num_registrations=self._prepared.num_registrations - self._before.num_registrations,
+            first_registration=_first_registration(self._before, self._prepared),
             deregistration_us=deregistration_us,
             capture_us=capture_us,
             block_states=tuple(self._states),

@@ -28,16 +28,14 @@ hot = true
 """
 
 
-def _example(command: str) -> list[str]:
-    """The words after `gtpbench` in the example of a command's help."""
+def _examples(command: str) -> list[list[str]]:
+    """The words after `gtpbench` in the examples of a command's help."""
     text = get_command(app).commands[command].help or ""
-    found = re.search(r"Example: gtpbench (.+)", text)
-    assert found is not None
-    return shlex.split(found[1])
+    return [shlex.split(words) for words in re.findall(r"Example: gtpbench (.+)", text)]
 
 
-def _typed(command: str, folder: Path, *more: str) -> Outcome:
-    outcome = gtpbench(*_example(command), *more, cwd=folder).run()
+def _typed(command: str, folder: Path, *more: str, number: int = 0) -> Outcome:
+    outcome = gtpbench(*_examples(command)[number], *more, cwd=folder).run()
     assert outcome.code == 0, outcome.stderr
     assert outcome.stdout
     return outcome
@@ -61,6 +59,18 @@ def test_examples_that_run_nothing(folder: Path, command: str) -> None:
 def test_examples_of_collectives(folder: Path, command: str) -> None:
     """As typed, in less time."""
     assert "symm" in _typed(command, folder, "--time-budget", "0.3", "--out", "out").stdout
+
+
+@ranks
+def test_the_example_of_registration(folder: Path) -> None:
+    """As typed, fewer times."""
+    assert "first buffer" in _typed("allgather", folder, "-n", "2", "--out", "out", number=1).stdout
+
+
+def test_every_example_is_run_here() -> None:
+    """One a command, and one more for what allgather times besides."""
+    found = {command: len(_examples(command)) for command in get_command(app).commands}
+    assert {**dict.fromkeys(found, 1), "allgather": 2} == found
 
 
 @ranks

@@ -18,7 +18,7 @@ COLLECTIVE_FLAGS = {
     "--arm", "--symm", "--nvls", "--no-nvls", "-b", "--minbytes", "-e", "--maxbytes", "-f", "--stepfactor", "-d",
     "--datatype", "-o", "--op", "--placement", "--num-ranks", "--ranks-per-gpu", "--backend", "--clock", "--hot",
     "--launches", "-n", "--iters", "-w", "--warmup", "--time-budget", "--seed", "--functional", "--out", "--append",
-    "--allow-skip", "--format", "--save-scenario",
+    "--allow-skip", "--format", "--save-scenario", "--registration-cost", "--buffers",
 }  # fmt: skip
 FLAGS = {
     "allgather": COLLECTIVE_FLAGS,

@@ -12,11 +12,10 @@ from gtpbench.launch.attempt import Failure, Finished
 from gtpbench.launch.place import builtin_place
 from gtpbench.launch.results import RunFolder
 from gtpbench.launch.run import Run
-from gtpbench.measure.cell import RankCell, RankClock, RankSeries
 from gtpbench.plan import Plan
 from gtpbench.record.environment import Environment, Finding, RankPlace
-from gtpbench.record.model import Memory, ProcessState, Verification
 from tests.examples import make_plan
+from tests.unit.launch.cells import make_cell
 
 FINDING = Finding(code="load", severity="note", text="the host is busy", advice="times will scatter")
 
@@ -103,38 +102,7 @@ def hello(set_id: int) -> tuple[int, dict[str, Any]]:
 
 def cell(arm: str) -> dict[str, Any]:
     """What a set's rank 0 sends at the end of a cell."""
-    blocks = RankSeries(
-        time_us=((9.0, 9.0), (9.0, 9.0)), issue_us=((1.0, 1.0),) * 2, start_us=(0.0, 1.0), wall_us=(1.0, 1.0)
-    )
-    ranks = [
-        RankCell(
-            rank=rank,
-            clocks={"host": RankClock(k=3, alignment="flags", timed=blocks, warmup=blocks)},
-            operations=24,
-            counters={},
-            evidence=(),
-            verification=Verification(
-                num_slots=1, poisoned=True, num_wrong=0, num_checked=8, max_error=0.0, rms_error=0.0, tolerance=0.0
-            ),
-            essential_bytes=32768,
-            wire_bytes=32768,
-            sides={},
-            process=ProcessState(rank=rank, process_group=arm, num_communicators=1, num_windows=0, num_pools=1),
-            memory=Memory(
-                rank=rank, buffers_bytes=1, registered_bytes=0, free_before_bytes=None, free_after_bytes=None
-            ),
-            communicator_us=1.0,
-            registration_us=0.0,
-            num_registrations=0,
-            first_registration=False,
-            deregistration_us=0.0,
-            capture_us=None,
-            block_states=(),
-            stage_seconds={},
-        )
-        for rank in range(2)
-    ]
-    return {"event": "cell", "case": 0, "arm": arm, "ranks": [told.model_dump_json() for told in ranks]}
+    return {"event": "cell", "case": 0, "arm": arm, "ranks": [make_cell(rank).model_dump_json() for rank in range(2)]}
 
 
 def failed(*, set_id: int, arm: int) -> Failure:
@@ -216,7 +184,7 @@ def test_an_early_cell_of_a_failed_attempt_is_measured_again(tmp_path: Path, mon
 
 
 def test_a_record_counts_its_operations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inside the timed blocks of all clocks: two blocks of two intervals of three operations."""
+    """Inside the timed blocks of all clocks: two blocks of three intervals of two operations."""
 
     def script(attempt: dict[str, Any]) -> Finished:
         for set_id in (0, 1):
@@ -249,4 +217,4 @@ def test_later_launches_run_what_earlier_ones_ran(tmp_path: Path, monkeypatch: p
     launches.run.execute()
     launches.run.execute()
     assert given[0] == {}
-    assert given[1] == {(0, arm, "host"): (2, 3) for arm in ("none", "symm")}
+    assert given[1] == {(0, arm, "host"): (3, 2) for arm in ("none", "symm")}
