@@ -23,6 +23,7 @@ _DIGEST = re.compile(r"\b[0-9a-f]{12,}\b")
 _NUMBER = re.compile(r"[-+]?\d[\d.,:]*(?:e[-+]?\d+)?(?:us|ms|x|MiB|KiB|GiB|B)?\b")
 _OUTCOME = re.compile(
     r"faster|slower|same|undecided|wide-ci|few-pairs|order-effect|noisy-cell|severe_outliers|few_samples|\bto\b|by row"
+    r"|\b[um]s\b"
 )
 _FOOTNOTE = re.compile(r"^[¹²³⁴⁵⁶⁷⁸⁹]")
 _CLOSING = re.compile(r" · exit (\d+)")

@@ -38,6 +38,7 @@ GLOO: Facts = {
     "dtype": "bf16",
     "op": None,
     "reduces": "false",
+    "placement": "out_of_place",
 }
 WINDOW: Facts = {**GLOO, "backend": "cpu_window", "arm": "symm", "registration": "window"}
 NCCL: Facts = {
@@ -56,7 +57,7 @@ MULTICAST: Facts = {**SYMM, "arm": "symm:nvls", "multicast": "required"}
 NONVLS: Facts = {**SYMM, "arm": "symm:nonvls", "multicast": "off"}
 NVLS: Facts = {**MULTICAST, "arm": "nvls", "registration": "registered"}
 SHARED: Facts = {"num_ranks": 2, "ranks_per_gpu": 2, "num_gpus": 1, "mps": "yes"}
-REGISTERS: Facts = {"workload": "registration", "dtype": None, "op": None, "reduces": None}
+REGISTERS: Facts = {"workload": "registration", "dtype": None, "op": None, "reduces": None, "placement": None}
 REDUCES: Facts = {"op": "sum", "reduces": "true"}
 AVERAGES: Facts = {"op": "avg", "reduces": "true"}
 ROWS: list[tuple[Facts, str | None]] = [
@@ -91,6 +92,12 @@ ROWS: list[tuple[Facts, str | None]] = [
     ({**SYMM, **REGISTERS}, None),
     ({**CE, **REGISTERS}, None),
     ({**NVLS, **REGISTERS}, None),
+    # In place
+    ({**SYMM, "sides": "send", "placement": "in_place"}, "one_buffer"),
+    ({**SYMM, "sides": "recv", "placement": "in_place"}, "one_buffer"),
+    ({**SYMM, "sides": "recv"}, None),
+    ({**SYMM, "placement": "in_place"}, None),
+    ({**SYMM, **REGISTERS, "sides": "send"}, None),
     # NCCL: devices and ranks
     (NCCL, None),
     (DIRECT, None),

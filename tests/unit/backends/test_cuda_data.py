@@ -88,3 +88,38 @@ def test_a_reference_of_another_length_is_refused() -> None:
     """Before anything is compared."""
     with pytest.raises(UsageError, match="1000 elements, the buffer has 10"):
         _check([_buffer(10, "fp32")], [_gathered(0)])
+
+
+@pytest.mark.parametrize("dtype", sorted(cuda_data.CUDA_DTYPES))
+def test_a_flipped_element_is_wrong_in_every_type(dtype: str) -> None:
+    """Wherever it is; what was filled is right before."""
+    buffer = _buffer(1000, dtype)
+    wanted = Reference(pieces=((Source(rank=0, start=0, count=1000),),), seed=4, kind="integers")
+    for index in (0, 500, 999):
+        cuda_data.fill([(buffer, 4)], kind="integers", start=0, rank=0, num_ranks=2)
+        assert _check([buffer], [wanted]).num_wrong == 0
+        cuda_data.flip(buffer, index, num_ranks=2)
+        assert _check([buffer], [wanted]).num_wrong == 1
+
+
+def test_an_average_is_the_sum_over_the_ranks() -> None:
+    """And what is not a number, or not finite, is wrong and in neither figure: 0.5 and 2 off make 2 and 4.25."""
+    runs = tuple(Source(rank=rank, start=0, count=100) for rank in range(2))
+    wanted = Reference(pieces=(runs,), seed=4, kind="integers", op="avg")
+    first, second, mean = (_buffer(100, "fp32") for _ in range(3))
+    for rank, buffer in enumerate((first, second)):
+        cuda_data.fill([(buffer, 4)], kind="integers", start=0, rank=rank, num_ranks=2)
+    mean.handle.copy_((first.handle + second.handle) / 2)
+    assert _check([mean], [wanted]).num_wrong == 0
+    mean.handle[3] += 0.5
+    mean.handle[70] -= 2.0
+    mean.handle[[4, 5]] = torch.tensor([float("nan"), float("inf")])
+    found = _check([mean], [wanted])
+    assert (found.num_wrong, found.max_error, found.sum_squared_error) == (4, 2.0, 4.25)
+    assert _check([mean], [wanted], tolerance=0.5).num_wrong == 3
+
+
+def test_fractions_do_not_go_into_whole_numbers() -> None:
+    """As on CPU ranks."""
+    with pytest.raises(UsageError, match="uint8"):
+        cuda_data.fill([(_buffer(10, "uint8"), 0)], kind="uniform", start=0, rank=0, num_ranks=2)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,8 @@ def daemon() -> Iterator[int]:
     """A process whose command line has the control daemon's name."""
     process = subprocess.Popen([sys.executable, "-c", SLEEP, "nvidia-cuda-mps-control", "-d"])
     try:
+        while SLEEP.encode() not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+            time.sleep(0.01)  # the kernel shows the new command line a moment after the start
         yield process.pid
     finally:
         process.kill()

@@ -35,7 +35,7 @@ class Cell:
         self.backend = backend or LoggingBackend()
         self.stages: list[str] = []
         workload = CollectiveWorkload(
-            self.backend,  # type: ignore[arg-type]  # a log with the methods a workload calls
+            self.backend,
             make_case("all_gather", 64 * MIB),
             make_arm(arm),
             seed=0,
@@ -181,6 +181,16 @@ def test_the_first_registration_of_a_kind_is_marked(arm: str, before: dict[str, 
     told = cell.whole({"graph": Counts(samples=1, k=16)})
     assert (number, first) == (told.num_registrations, told.first_registration)
     assert 7.0 == told.communicator_us
+
+
+def test_another_arms_registrations_do_not_count() -> None:
+    """It is prepared in the same process before this cell finishes."""
+    cell = Cell("graph", arm="symm:recv")
+    cell.run.prepare()
+    cell.backend.registrations.update({"window": 5, "registered": 2})
+    cell.run.block({"graph": Counts(samples=1, k=16)}, warmup_iterations=1)
+    told = cell.finish()
+    assert (1, True) == (told.num_registrations, told.first_registration)
 
 
 def test_memory_is_free_before_and_used_afterwards() -> None:

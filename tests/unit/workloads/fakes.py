@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from gtpbench.backends.base import Buffer, Capabilities, CheckResult, MemoryState, PoolKind, Witness
+from gtpbench.backends.base import Backend, Buffer, Capabilities, CheckResult, MemoryState, PoolKind, Witness
 from gtpbench.collectives import Reference
 
 
@@ -20,20 +20,20 @@ class LoggingGraph:
         """Nothing runs."""
 
 
-class LoggingBackend:
+class LoggingBackend(Backend):
     """Logs allocation, registration, release, and the end of every view and graph; computes nothing.
 
     `device` is 0: what it plays is a GPU. Each operation takes 100 us of its clock.
     """
 
     name = "logging"
-    alignment = "nothing"
 
     def __init__(self, *, rank: int = 0, num_ranks: int = 2, cta_policy: str = "default") -> None:
-        self.log: list[str] = []
-        self.context = SimpleNamespace(
+        context: Any = SimpleNamespace(
             rank=rank, num_ranks=num_ranks, device=0, cta_policy=cta_policy, mark=lambda number: None
         )
+        super().__init__(context)
+        self.log: list[str] = []
         self.registrations = {"registered": 0, "window": 0}
         """[kind] -> buffers registered before now."""
         self.used: list[tuple[int, int]] = []
@@ -41,6 +41,12 @@ class LoggingBackend:
         self._sizes: dict[tuple[str, str], list[int]] = {}
         self._registered: set[tuple[str, str]] = set()
         self._now_us = 0.0
+
+    def open(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
     # Memory
 
@@ -110,17 +116,20 @@ class LoggingBackend:
     def check(self, buffer: Buffer, reference: Reference, *, tolerance: float) -> CheckResult:
         return CheckResult(num_wrong=0, num_checked=buffer.count, max_error=0.0, sum_squared_error=0.0)
 
-    def check_all(self, pairs: Any, *, tolerance: float) -> CheckResult:
-        num_checked = sum(buffer.count for buffer, _ in pairs)
-        return CheckResult(num_wrong=0, num_checked=num_checked, max_error=0.0, sum_squared_error=0.0)
-
     # Queues, time and work
 
     def queue(self, name: str, *, high_priority: bool = False) -> str:
         return name
 
+    def wait(self, queue: Any, event: Any) -> None:
+        pass
+
     def barrier(self, queue: Any) -> None:
         pass
+
+    @property
+    def alignment(self) -> str:
+        return "nothing"
 
     def host_sync(self, queue: Any) -> None:
         pass
@@ -135,9 +144,29 @@ class LoggingBackend:
         self._now_us += 100.0
         self.used.append((send.offset, recv.offset))
 
-    def reduce_scatter(self, send: Buffer, recv: Buffer, *, op: str, queue: Any) -> None:
+    def reduce_scatter(self, send: Buffer, recv: Buffer, *, op: Any, queue: Any) -> None:
         self._now_us += 100.0
         self.used.append((send.offset, recv.offset))
+
+    def all_reduce(self, buffer: Buffer, *, op: Any, queue: Any) -> None:
+        raise NotImplementedError
+
+    def all_to_all(
+        self, send: Buffer, recv: Buffer, *, send_splits: Any = None, recv_splits: Any = None, queue: Any
+    ) -> None:
+        raise NotImplementedError
+
+    def coalesce(self, queue: Any) -> Any:
+        raise NotImplementedError
+
+    def gemm(self, m: int, n: int, k: int, *, dtype: str, queue: Any) -> None:
+        raise NotImplementedError
+
+    def attention(self, *, tokens: int, heads: int, head_dim: int, dtype: str, queue: Any) -> None:
+        raise NotImplementedError
+
+    def touch(self, num_bytes: int, *, queue: Any) -> None:
+        raise NotImplementedError
 
     def capture(self, work: Callable[[], None], *, queue: Any) -> LoggingGraph:
         work()
@@ -163,9 +192,6 @@ class LoggingBackend:
             coalescing="grouped",
             process_group="logging",
         )
-
-    def device_state(self) -> None:
-        return None
 
     def witness(self) -> Witness:
         return Witness(counters={"windows": 2, "null_windows": 0})

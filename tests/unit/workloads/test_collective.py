@@ -27,7 +27,7 @@ def _workload(
 ) -> CollectiveWorkload:
     """Prepared on two ranks."""
     made = CollectiveWorkload(
-        backend,  # type: ignore[arg-type]  # a log with the methods a workload calls
+        backend,
         make_case(collective, size_bytes, **case),
         make_arm(arm),
         seed=0,
@@ -187,7 +187,7 @@ def test_in_place_there_is_one_buffer(collective: Collective, arm: str, pool: st
 def test_registration_and_deregistration_are_sums_over_the_pools() -> None:
     """40 us for the window, nothing for plain memory; 3 us for each pool afterwards."""
     workload = CollectiveWorkload(
-        LoggingBackend(),  # type: ignore[arg-type]
+        LoggingBackend(),
         make_case("all_gather", MIB),
         make_arm("symm:send"),
         seed=0,
