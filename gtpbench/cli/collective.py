@@ -66,7 +66,7 @@ class CollectiveFlags:
         table: dict[str, Any] = {
             "name": registration.NAME if self.registration_cost else self.collective,
             "workload": self._workload(num_gpus),
-            "arms": self._arms(),
+            "arms": self._arms(on_gpus=self._on_gpus(num_gpus)),
             "backend": self.backend,
             "num_ranks": self.num_ranks if self.num_ranks is not None else "auto",
             "ranks_per_gpu": self.ranks_per_gpu or 1,
@@ -87,10 +87,13 @@ class CollectiveFlags:
             "op": self.op,
         }
 
-    def _arms(self) -> list[str]:
+    def _on_gpus(self, num_gpus: int) -> bool:
+        return self.backend.startswith("nccl") or (self.backend == "auto" and num_gpus > 0)
+
+    def _arms(self, *, on_gpus: bool) -> list[str]:
         arms = [arm for item in self.arms or [] for arm in _split(item)]
         if not arms and self.registration_cost:
-            arms = list(registration.DEFAULT_ARMS)
+            arms = list(registration.GPU_ARMS if on_gpus else registration.CPU_ARMS)
         elif not arms:
             arms = ["none", "symm"] if self.symm else ["none"]
         elif self.symm and "symm" not in arms:
@@ -106,8 +109,7 @@ class CollectiveFlags:
 
         if self.min_bytes is None and self.max_bytes is None and self.step_factor is None:
             return "auto"
-        on_gpus = self.backend.startswith("nccl") or (self.backend == "auto" and num_gpus > 0)
-        smallest, largest = 64 * _KIB, (256 if on_gpus else 16) * _MIB
+        smallest, largest = 64 * _KIB, (256 if self._on_gpus(num_gpus) else 16) * _MIB
         low = parse_size(self.min_bytes) if self.min_bytes else min(smallest, parse_size(self.max_bytes or "1G"))
         high = parse_size(self.max_bytes) if self.max_bytes else max(largest, low)
         return list(sweep(low, high, factor=self.step_factor or 4))

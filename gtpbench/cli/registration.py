@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 NAME = "registration-cost"
 """Of the scenario: both collectives' commands ask for the same one."""
-DEFAULT_ARMS = ("registered", "symm")
+GPU_ARMS, CPU_ARMS = ("registered", "symm"), ("symm",)
+"""Where none is named: all that register."""
 _KIB, _MIB = 2**10, 2**20
 
 

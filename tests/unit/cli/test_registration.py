@@ -13,8 +13,8 @@ from tests.unit.cli.test_collective import DEFAULTS
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 
-def _scenario(**flags: Any) -> Scenario:
-    return CollectiveFlags(**{**DEFAULTS, "registration_cost": True, **flags}).scenario(0)
+def _scenario(*, num_gpus: int = 8, **flags: Any) -> Scenario:
+    return CollectiveFlags(**{**DEFAULTS, "registration_cost": True, **flags}).scenario(num_gpus)
 
 
 def _workload(**flags: Any) -> RegistrationWorkload:
@@ -39,6 +39,20 @@ def test_the_flag_alone() -> None:
         workload.buffers,
     )
     assert scenario == _scenario(collective="reduce_scatter")
+
+
+@pytest.mark.parametrize(
+    ("backend", "num_gpus", "arms"),
+    [
+        ("auto", 0, ("symm",)),
+        ("cpu", 8, ("symm",)),
+        ("auto", 1, ("registered", "symm")),
+        ("nccl_direct", 0, ("registered", "symm")),
+    ],
+)
+def test_arms_where_none_is_named(backend: str, num_gpus: int, arms: tuple[str, ...]) -> None:
+    """All that register where it runs: an arm that CPUs have no counterpart of would only be skipped."""
+    assert arms == _scenario(backend=backend, num_gpus=num_gpus).arms
 
 
 @pytest.mark.parametrize(
