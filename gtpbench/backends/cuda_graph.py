@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gtpbench.backends.base import KernelSeen
-from gtpbench.errors import RunError, UnsupportedError
+from gtpbench.errors import UnsupportedError
 
 _NO_WORK = frozenset({"empty", "event_record", "wait_event"})
 """Nodes that only order others."""
@@ -39,8 +39,7 @@ def nodes(captured: CapturedGraph) -> tuple[KernelSeen, ...]:
     """The nodes of a captured graph: kernels by (mangled) name and number of CTAs, copies and memory operations.
 
     Raises:
-        UnsupportedError: cuda-bindings is missing.
-        RunError: the driver refused.
+        UnsupportedError: cuda-bindings is missing, or the driver refused.
     """
     try:
         from cuda.bindings import driver
@@ -84,5 +83,5 @@ def _ask(answer: tuple[Any, ...]) -> tuple[Any, ...]:
     """What a driver call returned behind its error code."""
     code, *rest = answer
     if int(code) != 0:
-        raise RunError(f"the CUDA driver could not read the graph: {code.name}")
+        raise UnsupportedError(f"the CUDA driver did not describe the graph: {code.name}", code="graph_nodes")
     return tuple(rest)

@@ -70,7 +70,6 @@ def _run(spec: WorkerSpec, events: Sender, control: Receiver) -> None:
         if spec.cpu is not None:
             # This thread alone: a library's own threads, made by open(), would wait on its core for a scheduler tick.
             os.sched_setaffinity(0, {spec.cpu})
-    with rank.stage("rendezvous"):
         live = introduce(rank)
     if spec.reads_paths:
         log_pass(rank, backend, live)

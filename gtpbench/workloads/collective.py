@@ -140,7 +140,7 @@ class CollectiveWorkload(Workload):
                 registration=buffer.pool,
                 window_offset_bytes=buffer.offset * self._dtype.size_bytes if window else None,
                 window_bytes=slot_bytes * self._num_slots if window else None,
-                alignment_bytes=SLOT_ALIGNMENT_BYTES,
+                alignment_bytes=math.gcd(slot_bytes, SLOT_ALIGNMENT_BYTES),
                 num_slots=self._num_slots,
                 slot_stride_bytes=slot_bytes,
                 in_place=in_place,

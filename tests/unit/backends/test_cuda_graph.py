@@ -10,7 +10,7 @@ import pytest
 from gtpbench.backends import cuda_graph
 from gtpbench.backends.base import KernelSeen
 from gtpbench.backends.cuda_graph import CapturedGraph, nodes
-from gtpbench.errors import RunError, UnsupportedError
+from gtpbench.errors import UnsupportedError, UnsupportedError
 from tests.unit.backends.fake_cuda import FakeTorch
 
 AG_ST = b"_Z30ncclSymkDevKernel_AllGather_ST21ncclSymkDevWorkArgs4K"
@@ -139,9 +139,9 @@ def test_a_capture_that_fails_is_ended(log: list[str]) -> None:
     """Or the stream would stay in capture; the error is the work's."""
 
     def work() -> None:
-        raise RunError("not in a capture")
+        raise UnsupportedError("not in a capture")
 
-    with pytest.raises(RunError, match="not in a capture"):
+    with pytest.raises(UnsupportedError, match="not in a capture"):
         CapturedGraph(work)
     assert ["synchronize", "begin thread_local", "end"] == log
 
@@ -206,7 +206,7 @@ def test_one_node(node: Any, kind: str, name: str, grid: int | None) -> None:
 
 def test_a_driver_that_refuses_is_a_run_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the driver's name for it."""
-    with pytest.raises(RunError, match="CUDA_ERROR_INVALID_VALUE"):
+    with pytest.raises(UnsupportedError, match="CUDA_ERROR_INVALID_VALUE"):
         _nodes(monkeypatch, FakeDriver(kernel(AG_ST), broken=True))
 
 
