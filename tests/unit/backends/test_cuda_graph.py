@@ -10,7 +10,7 @@ import pytest
 from gtpbench.backends import cuda_graph
 from gtpbench.backends.base import KernelSeen
 from gtpbench.backends.cuda_graph import CapturedGraph, nodes
-from gtpbench.errors import UnsupportedError, UnsupportedError
+from gtpbench.errors import UnsupportedError
 from tests.unit.backends.fake_cuda import FakeTorch
 
 AG_ST = b"_Z30ncclSymkDevKernel_AllGather_ST21ncclSymkDevWorkArgs4K"
