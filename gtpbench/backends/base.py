@@ -10,7 +10,7 @@ Shapes are counts of elements; every buffer is one-dimensional and contiguous.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Literal, Protocol
 
@@ -189,9 +189,11 @@ class Backend(ABC):
             UnsupportedError: no such pool or dtype here.
         """
 
-    @abstractmethod
     def slice(self, buffer: Buffer, start: int, count: int) -> Buffer:
         """Elements [start, start + count) of a buffer, sharing its storage. Local."""
+        assert 0 <= start <= start + count <= buffer.count, (start, count, buffer.count)
+        handle = buffer.handle[start : start + count]
+        return replace(buffer, count=count, offset=buffer.offset + start, handle=handle)
 
     @abstractmethod
     def register(self, pool: PoolKind, *, owner: str = "") -> float:

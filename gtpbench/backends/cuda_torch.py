@@ -141,19 +141,6 @@ class TorchCudaBackend(Backend):
     def _allocate(self, pool: CudaPool, count: int, *, dtype: torch.dtype) -> torch.Tensor:
         """Memory of a pool's kind. Local."""
 
-    def slice(self, buffer: Buffer, start: int, count: int) -> Buffer:
-        """Elements [start, start + count) of a buffer, sharing its storage. Local."""
-        assert 0 <= start <= start + count <= buffer.count, (start, count, buffer.count)
-        return Buffer(
-            dtype=buffer.dtype,
-            count=count,
-            offset=buffer.offset + start,
-            allocation=buffer.allocation,
-            pool=buffer.pool,
-            owner=buffer.owner,
-            handle=buffer.handle[start : start + count],
-        )
-
     def register(self, pool: PoolKind, *, owner: str = "") -> float:
         """Compare allocations across ranks, then register them all, once. Collective.
 

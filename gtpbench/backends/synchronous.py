@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from gtpbench.backends.base import Backend, Buffer, KernelSeen, PoolKind, RankContext
+from gtpbench.backends.base import Backend, KernelSeen, PoolKind, RankContext
 from gtpbench.collectives import DTYPES, ReduceOp
 from gtpbench.errors import UnsupportedError
 
@@ -47,19 +47,6 @@ class SynchronousBackend(Backend):
         return nullcontext()
 
     # Memory
-
-    def slice(self, buffer: Buffer, start: int, count: int) -> Buffer:
-        """Elements [start, start + count) of a buffer, sharing its storage. Local."""
-        assert 0 <= start <= start + count <= buffer.count, (start, count, buffer.count)
-        return Buffer(
-            dtype=buffer.dtype,
-            count=count,
-            offset=buffer.offset + start,
-            allocation=buffer.allocation,
-            pool=buffer.pool,
-            owner=buffer.owner,
-            handle=buffer.handle[start : start + count],
-        )
 
     def _require_pool(self, pool: PoolKind) -> None:
         if pool not in self.capabilities().pools:
